@@ -23,6 +23,9 @@
 #define STATIC_MAX 2048 /* shared memory that the program has beside what its launch asks for */
 #define ALIGNMENT 16
 #define MAPS_BYTES (2 * sizeof(cu_tensor_map))
+#define SOURCES 3 /* at most, of a part */
+#define NONE SIZE_MAX
+#define AHEAD_MAX 4 /* parts among which the next one is chosen */
 
 /* What the program is compiled for; of attention with heads as kernels/persistent_attention.cuh has them, q_each 0:
  * none. */
@@ -142,6 +145,7 @@ static int norm_of(hr_rowwise_operation norm)
 typedef struct source {
   uint64_t address;
   int arrives;
+  size_t part; /* that posts it */
 } source;
 
 /* There are as many splits as give each block an item. */
@@ -177,10 +181,13 @@ typedef struct instruction_list {
   const hr_cuda *cuda;
   const hr_persistent_part *parts;
   size_t count;
+  int64_t blocks;
   uint64_t maps, posted, partial; /* addresses */
   size_t partial_bytes;           /* of one of two places, which parts with attention take in turn */
-  hr_persistent_instruction *to;
-  char *maps_to; /* MAPS_BYTES a part: tensor maps of the caches of K and V, where it attends */
+  hr_persistent_instruction *to, *ordered;
+  size_t *positions;          /* of parts in `ordered`; NONE: not yet */
+  size_t (*sources)[SOURCES]; /* parts that a part reads from, NONE: no more */
+  char *maps_to;              /* MAPS_BYTES a part: tensor maps of the caches of K and V, where it attends */
 } instruction_list;
 
 static uint64_t bytes_of_result(const hr_persistent_part *part)
@@ -208,7 +215,7 @@ static hr_status find_source(const instruction_list *list, size_t reader, byte_r
       continue;
     if (wanted.first < result.first || wanted.end > result.end)
       return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel passes on whole results");
-    *from = (source){posted_by(list, i) + wanted.first - result.first, 1};
+    *from = (source){posted_by(list, i) + wanted.first - result.first, 1, i};
     return HR_OK;
   }
   return HR_OK;
@@ -229,6 +236,12 @@ static int log2_of(int64_t power)
   return log2;
 }
 
+static void keep_sources(const instruction_list *list, size_t at, const source *sources, size_t count)
+{
+  for (size_t i = 0; i < SOURCES; i++)
+    list->sources[at][i] = i < count && sources[i].arrives ? sources[i].part : NONE;
+}
+
 static hr_status write_linear(const instruction_list *list, size_t at, hr_error *error)
 {
   const hr_linear_arguments *x = list->parts[at].linear;
@@ -237,6 +250,7 @@ static hr_status write_linear(const instruction_list *list, size_t at, hr_error 
   HR_TRY(find_source(list, at, rows_of(x->x, x->rows, x->x_stride, x->k), &from, error));
   if (x->residual)
     HR_TRY(find_source(list, at, rows_of(x->residual, x->rows, x->residual_stride, x->n), &residual, error));
+  keep_sources(list, at, (const source[]){from, residual}, 2);
   list->to[at].linear = (hr_persistent_linear){.x = from.address,
                                                .w = hr_cuda_address(x->weight),
                                                .gate = hr_cuda_address(x->gate),
@@ -262,7 +276,9 @@ static hr_status write_linear(const instruction_list *list, size_t at, hr_error 
                                                .scales = hr_cuda_address(x->scales),
                                                .gate_scales = hr_cuda_address(x->gate_scales),
                                                .scale_row = x->shares.stride,
-                                               .scale_rows_log2 = log2_of(x->shares.rows)};
+                                               .scale_rows_log2 = log2_of(x->shares.rows),
+                                               .rows_each = (int)(x->n / list->blocks),
+                                               .rows_more = (int)(x->n % list->blocks)};
   return HR_OK;
 }
 
@@ -310,6 +326,7 @@ static hr_status write_attention(const instruction_list *list, size_t at, uint64
   HR_TRY(find_source(list, at, rows_of(h.q, d->batch, h.q_row, d->q_heads * d->qk_dim), &q, error));
   HR_TRY(find_source(list, at, rows_of(new->k, d->batch, new->k_row, d->k_heads * d->qk_dim), &k, error));
   HR_TRY(find_source(list, at, rows_of(new->v, d->batch, new->v_row, d->v_heads * d->v_dim), &v, error));
+  keep_sources(list, at, (const source[]){q, k, v}, 3);
   hr_persistent_attention a = {.table_pitch = (int)d->table_pitch,
                                .window = (int)hr_min64(d->window, d->kv_len),
                                .rotated = (int)h.rotated,
@@ -344,6 +361,54 @@ static hr_status write_instructions(const instruction_list *list, hr_error *erro
       HR_TRY(write_attention(list, i, list->partial + attentions++ % 2 * list->partial_bytes, error));
   }
   return HR_OK;
+}
+
+/* ---- their order ---- */
+
+/* How many instructions lie between a part at `position` and the last of those that it reads from, and one; 0: they are
+ * not all there. */
+static size_t distance_to_sources(const instruction_list *list, size_t part, size_t position)
+{
+  const size_t *positions = list->positions;
+  size_t distance = position + 1;
+  for (size_t i = 0; i < SOURCES; i++) {
+    const size_t from = list->sources[part][i];
+    if (from != NONE && positions[from] == NONE)
+      return 0;
+    if (from != NONE && position - positions[from] < distance)
+      distance = position - positions[from];
+  }
+  return distance;
+}
+
+/* The first part that need not wait for the instruction before it, else the first that can be next. */
+static size_t next_part(const instruction_list *list, size_t first, size_t position)
+{
+  size_t next = NONE;
+  for (size_t i = first; i < list->count && i < first + AHEAD_MAX; i++) {
+    const size_t distance = list->positions[i] == NONE ? distance_to_sources(list, i, position) : 0;
+    if (distance > 1)
+      return i;
+    if (distance == 1 && next == NONE)
+      next = i;
+  }
+  return next;
+}
+
+/* Where layers are parallel, the up projection goes before attention, which then finds its Q, K and V. Results do not
+ * lie in each other's memory, so that each order in which they are there is right. */
+static void order_instructions(const instruction_list *list)
+{
+  size_t first = 0;
+  for (size_t i = 0; i < list->count; i++)
+    list->positions[i] = NONE;
+  for (size_t position = 0; position < list->count; position++) {
+    const size_t part = next_part(list, first, position);
+    list->positions[part] = position;
+    list->ordered[position] = list->to[part];
+    while (first < list->count && list->positions[first] != NONE)
+      first++;
+  }
 }
 
 /* ---- the program ---- */
@@ -514,23 +579,39 @@ static hr_status make_instructions(persistent_kernel *p, instruction_list *list,
   const size_t maps = list->count * MAPS_BYTES;
   HR_TRY(make_memory(p, list, sizes, error));
   HR_TRY(write_instructions(list, error));
+  order_instructions(list);
   HR_TRY(backend->write(p->device, p->memory, list->maps_to, maps, error));
-  return backend->write(p->device, (char *)p->memory + maps, list->to, list->count * sizeof *list->to, error);
+  return backend->write(p->device, (char *)p->memory + maps, list->ordered, list->count * sizeof *list->ordered, error);
+}
+
+static bool allocate_list(instruction_list *list)
+{
+  list->to = calloc(list->count, sizeof *list->to);
+  list->ordered = calloc(list->count, sizeof *list->ordered);
+  list->positions = calloc(list->count, sizeof *list->positions);
+  list->sources = calloc(list->count, sizeof *list->sources);
+  list->maps_to = calloc(list->count, MAPS_BYTES);
+  return list->to && list->ordered && list->positions && list->sources && list->maps_to;
+}
+
+static void free_list(instruction_list *list)
+{
+  free(list->to);
+  free(list->ordered);
+  free(list->positions);
+  free(list->sources);
+  free(list->maps_to);
 }
 
 static hr_status make(persistent_kernel *p, const hr_persistent_part *parts, size_t count, hr_error *error)
 {
   program_sizes sizes;
   HR_TRY(load_program(p, parts, count, &sizes, error));
-  instruction_list list = {.cuda = p->device->state, .parts = parts, .count = count};
-  list.to = calloc(count, sizeof *list.to);
-  list.maps_to = calloc(count, MAPS_BYTES);
-  hr_status status =
-      list.to && list.maps_to
-          ? make_instructions(p, &list, &sizes, error)
-          : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory for a persistent kernel", p->device->name);
-  free(list.to);
-  free(list.maps_to);
+  instruction_list list = {.cuda = p->device->state, .parts = parts, .count = count, .blocks = p->kernel.blocks};
+  hr_status status = allocate_list(&list) ? make_instructions(p, &list, &sizes, error)
+                                          : hr_fail(error, HR_ERROR_OUT_OF_MEMORY,
+                                                    "%s: not enough memory for a persistent kernel", p->device->name);
+  free_list(&list);
   return status;
 }
 

@@ -58,6 +58,7 @@ typedef struct hr_persistent_linear {
   HR_DEVICE_POINTER(const float) gate_scales;
   hr_layout_int64 scale_row; /* from the scales of some rows to the next */
   int scale_rows_log2;
+  int rows_each, rows_more; /* of a block, and blocks that have one more */
   int padding;
 } hr_persistent_linear;
 
@@ -95,7 +96,7 @@ typedef struct hr_persistent_instruction {
   };
 } hr_persistent_instruction;
 
-HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 17 * 8 + 10 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 17 * 8 + 12 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_attention) == 18 * 8 + 12 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_instruction) % 16 == 0);
 

@@ -33,9 +33,20 @@ struct row_range {
 
   __device__ explicit row_range(const linear &l)
   {
-    const unsigned n = (unsigned)l.n, each = n / gridDim.x, more = n % gridDim.x;
-    first = (int)(each * blockIdx.x + min(more, blockIdx.x));
-    end = first + (int)(each + (blockIdx.x < more));
+    const int block = (int)blockIdx.x;
+    first = l.rows_each * block + min(l.rows_more, block);
+    end = first + l.rows_each + (block < l.rows_more);
+  }
+};
+
+/* The row and token of element i of the results of `rows` rows. */
+struct y_place {
+  int row, token;
+
+  __device__ y_place(int i, int rows)
+  {
+    row = TOKENS == 1 ? i : i % rows;
+    token = TOKENS == 1 ? 0 : i / rows;
   }
 };
 
@@ -161,10 +172,8 @@ struct constants {
   uint4 weights[HR_NORM_CHUNKS], biases[HR_NORM_CHUNKS];
   float bias, gate_bias;
 
-  __device__ constants(const linear &l, int rows, int first)
+  __device__ constants(const linear &l, int row, bool stores)
   {
-    const int row = first + (int)threadIdx.x % max(rows, 1);
-    const bool stores = (int)threadIdx.x < rows * TOKENS;
     bias = stores && l.bias ? to_float(l.bias[row]) : 0;
     gate_bias = stores && l.gate_bias ? to_float(l.gate_bias[row]) : 0;
 #pragma unroll
@@ -305,11 +314,13 @@ struct tile_sums {
 __device__ inline void multiply_part(tile_sums &sums, const char *slot, const element *x, int pitch, int columns)
 {
   const int row = lane_of() / 4, chunk = lane_of() % 4 * CHUNK;
-#pragma unroll 4
-  for (int column = warp_of() * STEP; column < columns; column += WARPS * STEP) {
-    const uint4 w = *(const uint4 *)(const void *)(slot + row * PITCH + (column + chunk) * (int)sizeof(element));
-    uint4 a = make_uint4(0, 0, 0, 0);
-    if (row < TOKENS)
+#pragma unroll
+  for (int n = 0; n < HR_PERSISTENT_BYTES / (int)sizeof(element) / (WARPS * STEP); n++) {
+    const int column = (n * WARPS + warp_of()) * STEP;
+    uint4 w = make_uint4(0, 0, 0, 0), a = make_uint4(0, 0, 0, 0);
+    if (column < columns)
+      w = *(const uint4 *)(const void *)(slot + row * PITCH + (column + chunk) * (int)sizeof(element));
+    if (column < columns && row < TOKENS)
       a = *(const uint4 *)(const void *)(x + row * pitch + column + chunk);
     const unsigned first[4] = {a.x, 0, a.y, 0}, second[4] = {a.z, 0, a.w, 0};
     mma_sync(sums.of[0], first, w.x, w.y);
@@ -427,7 +438,8 @@ __device__ inline void store_rows(const linear &l, const rooms &r, int first, in
   const int matrices = l.gate ? 2 : 1;
 #pragma unroll 1
   for (int i = (int)threadIdx.x; i < rows * TOKENS; i += THREADS) {
-    const int token = i / rows, row = i % rows, tile = row / TILE * matrices;
+    const y_place y(i, rows);
+    const int token = y.token, row = y.row, tile = row / TILE * matrices;
     const added a = own && i == (int)threadIdx.x ? *own : load_added(l, token, first + row, p);
     const float gate = l.gate ? sum_of_row(r, tile + 1, token, row % TILE) + a.gate_bias : 0;
     float value = activated(l, sum_of_row(r, tile, token, row % TILE) + a.bias, gate);
@@ -444,13 +456,16 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
 {
   const row_range mine(l);
   const int matrices = l.gate ? 2 : 1, most = HR_TILES / matrices * TILE; /* rows whose sums there is room for */
-  const int at_first = min(most, mine.end - mine.first), token = (int)threadIdx.x / max(at_first, 1);
-  const constants c(l, at_first, mine.first);
-  added own = {c.bias, c.gate_bias, 0};
+  const int at_first = min(most, mine.end - mine.first);
+  const y_place y((int)threadIdx.x, max(at_first, 1));
+  const bool stores = (int)threadIdx.x < at_first * TOKENS, adds = stores && l.residual;
+  const constants c(l, mine.first + y.row, stores);
+  const element *const residual = l.residual + y.token * l.residual_row + mine.first + y.row;
+  const element early = adds ? read_element(residual + (l.residual_arrives ? p.here : 0)) : (element)0;
+  added own = {c.bias, c.gate_bias, to_float(early)};
   take_x(l, r.x, p);
-  if (l.residual && token < TOKENS && at_first > 0)
-    own.residual = await_element(l.residual + token * l.residual_row + mine.first + (int)threadIdx.x % at_first,
-                                 l.residual_arrives, p);
+  if (adds && l.residual_arrives && early == HR_PERSISTENT_ABSENT)
+    own.residual = await_element(residual, true, p);
   if (l.norm != HR_PERSISTENT_NO_NORM)
     norm_x(l, c, r.x);
   meet();
