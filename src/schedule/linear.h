@@ -18,7 +18,7 @@
 #define HR_LINEAR_WEIGHTS_MAX ((int64_t)1 << 24)
 
 /** The most bytes of x, with some elements behind each row, of layers that a persistent kernel runs. */
-#define HR_LINEAR_X_BYTES_MAX 131328
+#define HR_LINEAR_X_BYTES_MAX 114752
 
 /** Bytes of x in such a kernel: behind each row 8 elements. */
 static inline int64_t hr_linear_x_bytes(int64_t rows, int64_t k)

@@ -162,8 +162,7 @@ static void each_chunk(byte *window, unsigned shared, const tensor_description &
         at += y * (int64_t)t.strides[i - 1];
       }
       unsigned elements = !inside ? 0 : left < wide ? (unsigned)left : wide;
-      const unsigned to = shared + row * t.box[0] * t.element + chunk * 16;
-      use(window + (t.swizzles ? swizzled(to) : to), inside ? at : nullptr, elements);
+      use(window + swizzled(shared + row * t.box[0] * t.element + chunk * 16), inside ? at : nullptr, elements);
     }
 }
 
@@ -322,10 +321,10 @@ const char *describe_tensor(void *map, int type, unsigned rank, void *address, c
                             const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                             int swizzle)
 {
-  tensor_description t = {TENSOR_MAGIC, (byte *)address, {}, {}, {}, rank, type == 0 ? 1u : 2u, swizzle == 3};
+  tensor_description t = {TENSOR_MAGIC, (byte *)address, {}, {}, {}, rank, type == 0 ? 1u : 2u};
   static_assert(sizeof t <= 128, "a tensor map has 128 bytes");
-  if (rank != 4 || (type != 0 && type != 6 && type != 9) || interleave != 0 || (swizzle != 0 && swizzle != 3))
-    return "the emulation supports only 4 dimensions of 8-bit and 16-bit elements with the 128-byte swizzle or none";
+  if (rank != 4 || (type != 0 && type != 6 && type != 9) || interleave != 0 || swizzle != 3)
+    return "the emulation supports only 4 dimensions of 8-bit and 16-bit elements with the 128-byte swizzle";
   if ((uintptr_t)address % 16 != 0)
     return "a tensor's address is not a multiple of 16";
   for (unsigned i = 0; i < rank; i++) {
@@ -339,8 +338,8 @@ const char *describe_tensor(void *map, int type, unsigned rank, void *address, c
       return "a tensor's stride is not a multiple of 16 below 2^40";
     t.strides[i] = strides[i];
   }
-  if (t.swizzles ? box[0] * t.element != 128 : box[0] * t.element % 16 != 0)
-    return "the emulation supports only boxes with rows of 128 bytes, without a swizzle of a multiple of 16";
+  if (box[0] * t.element != 128)
+    return "the emulation supports only boxes with rows of 128 bytes";
   memcpy(map, &t, sizeof t);
   return nullptr;
 }

@@ -18,7 +18,6 @@ struct tensor_description {
   uint64_t dims[4], strides[3];
   uint32_t box[4];
   uint32_t rank, element;
-  bool swizzles;
 };
 
 /** Fills the 128 bytes of a map; returns NULL, or the reason why the real driver would refuse. */

@@ -294,7 +294,7 @@ static hr_status write_map(const hr_driver *driver, const hr_decode *d, const vo
 {
   const int64_t token = heads * dim, elements[3] = {dim, token, d->page_size * token};
   const int64_t sizes[4] = {dim, heads, d->page_size, d->page_count};
-  return hr_tensor_map_of_rows_packed(driver, d->dtype, cache, elements, sizes, HR_PERSISTENT_TILE_KEYS, map, error);
+  return hr_tensor_map_of_boxes(driver, d->dtype, cache, elements, sizes, 1, HR_PERSISTENT_TILE_KEYS, map, error);
 }
 
 static hr_status write_maps(const instruction_list *list, size_t at, hr_error *error)

@@ -10,33 +10,19 @@ static int tensor_type(hr_dtype dtype)
   return dtype == HR_FP8_E4M3 ? CU_TENSOR_UINT8 : dtype == HR_FP16 ? CU_TENSOR_FP16 : CU_TENSOR_BF16;
 }
 
-static hr_status encode(const hr_driver *driver, hr_dtype dtype, const void *address, const int64_t elements[3],
-                        const int64_t sizes[4], const uint32_t box[4], int swizzle, cu_tensor_map *map, hr_error *error)
+hr_status hr_tensor_map_of_boxes(const hr_driver *driver, hr_dtype dtype, const void *address,
+                                 const int64_t elements[3], const int64_t sizes[4], int box_1, int box_2,
+                                 cu_tensor_map *map, hr_error *error)
 {
   uint64_t dims[4], strides[3];
+  uint32_t box[4] = {(uint32_t)(PANEL_BYTES / hr_dtype_bytes(dtype)), (uint32_t)box_1, (uint32_t)box_2, 1};
   uint32_t steps[4] = {1, 1, 1, 1};
   for (int i = 0; i < 4; i++)
     dims[i] = (uint64_t)sizes[i];
   for (int i = 0; i < 3; i++)
     strides[i] = sizes[i + 1] > 1 ? (uint64_t)elements[i] * hr_dtype_bytes(dtype) : 16;
   return HR_CU(driver, cuTensorMapEncodeTiled,
-               (map, tensor_type(dtype), 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, swizzle,
+               (map, tensor_type(dtype), 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, CU_SWIZZLE_128,
                 CU_PROMOTE_256, 0),
                error);
-}
-
-hr_status hr_tensor_map_of_boxes(const hr_driver *driver, hr_dtype dtype, const void *address,
-                                 const int64_t elements[3], const int64_t sizes[4], int box_1, int box_2,
-                                 cu_tensor_map *map, hr_error *error)
-{
-  const uint32_t box[4] = {(uint32_t)(PANEL_BYTES / hr_dtype_bytes(dtype)), (uint32_t)box_1, (uint32_t)box_2, 1};
-  return encode(driver, dtype, address, elements, sizes, box, CU_SWIZZLE_128, map, error);
-}
-
-hr_status hr_tensor_map_of_rows_packed(const hr_driver *driver, hr_dtype dtype, const void *address,
-                                       const int64_t elements[3], const int64_t sizes[4], int rows, cu_tensor_map *map,
-                                       hr_error *error)
-{
-  const uint32_t box[4] = {(uint32_t)sizes[0], 1, (uint32_t)rows, 1};
-  return encode(driver, dtype, address, elements, sizes, box, CU_SWIZZLE_NONE, map, error);
 }

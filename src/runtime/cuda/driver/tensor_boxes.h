@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TMA tensor maps. */
+/* TMA tensor maps of swizzled boxes. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_TENSOR_BOXES_H
 #define HR_RUNTIME_CUDA_DRIVER_TENSOR_BOXES_H
 
@@ -7,16 +7,11 @@
 
 #include <headroom/dtype.h>
 
-/** A tensor map of sizes[0], innermost, to sizes[3], for swizzled boxes of a panel's columns, which are 128 bytes, box_1
- *  and box_2. `elements` are the strides of the outer three; that of a dimension of size 1 is not used, but has to be
+/** A tensor map of sizes[0], innermost, to sizes[3], for boxes of a panel's columns, which are 128 bytes, box_1 and
+ *  box_2. `elements` are the strides of the outer three; that of a dimension of size 1 is not used, but has to be
  *  valid. */
 hr_status hr_tensor_map_of_boxes(const hr_driver *driver, hr_dtype dtype, const void *address,
                                  const int64_t elements[3], const int64_t sizes[4], int box_1, int box_2,
                                  cu_tensor_map *map, hr_error *error);
-
-/** The same for boxes of all sizes[0] columns, at most 256, of which `rows` of sizes[2] follow one another. */
-hr_status hr_tensor_map_of_rows_packed(const hr_driver *driver, hr_dtype dtype, const void *address,
-                                       const int64_t elements[3], const int64_t sizes[4], int rows, cu_tensor_map *map,
-                                       hr_error *error);
 
 #endif

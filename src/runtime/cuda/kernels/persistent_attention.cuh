@@ -23,10 +23,15 @@ typedef hr_persistent_attention attention;
 
 #define QK_DIM HR_QK_DIM
 #define V_DIM HR_V_DIM
-/* Keys that a TMA load copies, which are in one page, and those of a slot: first all K, then all V. */
+/* Keys that a TMA load copies, which are in one page, and those of a slot: first all K, then all V. Each tile has its
+ * columns in panels of 128 bytes, whose 16 bytes are swizzled so that rows meet in no bank. */
 #define TILE_KEYS HR_PERSISTENT_TILE_KEYS
-#define KEY_BYTES ((QK_DIM + V_DIM) * (int)sizeof(element))
-#define SLOT_TILES (HR_PERSISTENT_SLOT / KEY_BYTES / TILE_KEYS)
+#define PANEL 64 /* columns */
+#define PANEL_BYTES (TILE_KEYS * PANEL * (int)sizeof(element))
+#define K_PANELS ((QK_DIM + PANEL - 1) / PANEL)
+#define V_PANELS ((V_DIM + PANEL - 1) / PANEL)
+#define TILE_BYTES ((K_PANELS + V_PANELS) * PANEL_BYTES)
+#define SLOT_TILES (HR_PERSISTENT_SLOT / TILE_BYTES)
 #define SLOT_KEYS (SLOT_TILES * TILE_KEYS)
 #define QK_STEPS ((QK_DIM + STEP - 1) / STEP) /* of columns, as linear layers have them */
 #define V_STEPS ((V_DIM + 15) / 16)           /* columns of V that are the rows of an mma.sync */
@@ -102,20 +107,21 @@ __device__ inline element *v_at(const attention &a, const item &i, int64 place)
 /* Copies the tiles of a slot, from `key` on. */
 __device__ inline void copy_tiles(const attention &a, const rooms &r, ring &at, const item &i, int key)
 {
+  constexpr int PANELS = K_PANELS + V_PANELS;
   const unsigned full = r.full + 8 * at.slot, slot = shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT;
   const int tiles = min(SLOT_TILES, (i.end - key + TILE_KEYS - 1) / TILE_KEYS);
   const int *const pages = a.pages + i.sequence * a.table_pitch;
   mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
   if (lane_of() == 0)
-    mbarrier_arrive_expect_tx(full, tiles * TILE_KEYS * KEY_BYTES);
+    mbarrier_arrive_expect_tx(full, tiles * TILE_BYTES);
   __syncwarp();
 #pragma unroll 1
-  for (int n = lane_of(); n < 2 * tiles; n += WARP) {
-    const int tile = n / 2, first = key + tile * TILE_KEYS, page = pages[first / HR_PAGE];
-    const bool is_v = n % 2 != 0;
-    const int offset = is_v ? SLOT_KEYS * QK_DIM + tile * TILE_KEYS * V_DIM : tile * TILE_KEYS * QK_DIM;
-    tma_load(slot + offset * (int)sizeof(element), a.maps[is_v], full, 0, is_v ? i.v_head : i.k_head, first % HR_PAGE,
-             page);
+  for (int n = lane_of(); n < tiles * PANELS; n += WARP) {
+    const int tile = n / PANELS, panel = n % PANELS, first = key + tile * TILE_KEYS, page = pages[first / HR_PAGE];
+    const bool is_v = panel >= K_PANELS;
+    const int at_panel = is_v ? SLOT_TILES * K_PANELS + tile * V_PANELS + panel - K_PANELS : tile * K_PANELS + panel;
+    tma_load(slot + at_panel * PANEL_BYTES, a.maps[is_v], full, (is_v ? panel - K_PANELS : panel) * PANEL,
+             is_v ? i.v_head : i.k_head, first % HR_PAGE, page);
   }
   at.advance(r.count);
 }
@@ -258,43 +264,63 @@ struct query {
   }
 };
 
+/* Where 16 bytes of a key's columns from `column` on are in a tile of K or V. */
+__device__ inline unsigned chunk_at(unsigned tile, int key, int column)
+{
+  const unsigned at = tile + column / PANEL * PANEL_BYTES + (key * PANEL + column % PANEL) * (int)sizeof(element);
+  return at ^ (at >> 7 & 7) << 4;
+}
+
+/* Writes a key of a tile: `row`, or with NULL zeros. */
+__device__ inline void put_key(unsigned tile, int key, int dim, const element *row)
+{
+#pragma unroll 1
+  for (int column = lane_of() * CHUNK; column < dim; column += WARP * CHUNK) {
+    float4 chunk = make_float4(0, 0, 0, 0);
+    if (row)
+      chunk = *(const float4 *)(const void *)(row + column);
+    store_shared(chunk_at(tile, key, column), chunk);
+  }
+}
+
 /* What the copy of a tile has not: the new token's K and V; and V that no weight of 0 may meet, as it may be NaN. */
-__device__ inline void complete_tile(const item &i, int first, element *k, element *v, const attention_room &room)
+__device__ inline void complete_tile(const item &i, int first, unsigned k, unsigned v, const attention_room &room)
 {
   if (first >= i.begin && first + TILE_KEYS < i.length)
     return;
 #pragma unroll 1
-  for (int row = 0; row < TILE_KEYS; row++) {
-    const int key = first + row;
-    const bool is_new = key == i.length - 1;
+  for (int n = 0; n < TILE_KEYS; n++) {
+    const int key = first + n;
     if (key >= i.begin && key < i.length - 1)
       continue;
-#pragma unroll 1
-    for (int n = lane_of(); n < QK_DIM && is_new; n += WARP)
-      k[row * QK_DIM + n] = room.fresh[0][n];
-#pragma unroll 1
-    for (int n = lane_of(); n < V_DIM; n += WARP)
-      v[row * V_DIM + n] = is_new ? room.fresh[1][n] : (element)0;
+    put_key(v, n, V_DIM, key == i.length - 1 ? room.fresh[1] : nullptr);
+    if (key == i.length - 1)
+      put_key(k, n, QK_DIM, room.fresh[0]);
   }
   fence_proxy_async();
   __syncwarp();
 }
 
-/* Products with keys 2 (lane % 4) and the next of each half of the tile. */
-__device__ inline void multiply_keys(const query &q, const element *k, float (&products)[2][4])
+/* Which key of half a tile column `n` of an mma.sync has: of two next to each other, so that 8 lanes that load 64 bytes
+ * of two keys meet in no bank. */
+__device__ inline int key_of_column(int n)
+{
+  return n / 2 + n % 2 * 4;
+}
+
+/* Products with keys lane % 4 and lane % 4 + 4 of each half of the tile. */
+__device__ inline void multiply_keys(const query &q, unsigned k, float (&products)[2][4])
 {
 #pragma unroll
   for (int half = 0; half < 2; half++)
 #pragma unroll
     for (int step = 0; step < QK_STEPS; step++) {
-      const int at = step * STEP + lane_of() % 4 * CHUNK;
-      uint4 keys = make_uint4(0, 0, 0, 0);
-      if (at < QK_DIM)
-        keys = *(const uint4 *)(const void *)(k + (half * 8 + lane_of() / 4) * QK_DIM + at);
+      const float4 chunk =
+          load_shared(chunk_at(k, half * 8 + key_of_column(lane_of() / 4), step * STEP + lane_of() % 4 * CHUNK));
       const uint4 &x = q.of[step];
       const unsigned first[4] = {x.x, 0, x.y, 0}, second[4] = {x.z, 0, x.w, 0};
-      mma_sync(products[half], first, keys.x, keys.y);
-      mma_sync(products[half], second, keys.z, keys.w);
+      mma_sync(products[half], first, __float_as_uint(chunk.x), __float_as_uint(chunk.y));
+      mma_sync(products[half], second, __float_as_uint(chunk.z), __float_as_uint(chunk.w));
     }
 }
 
@@ -306,7 +332,7 @@ __device__ inline float make_scores(const attention &a, const item &i, int first
   for (int half = 0; half < 2; half++)
 #pragma unroll
     for (int n = 0; n < 2; n++) {
-      const int key = first + half * 8 + lane_of() % 4 * 2 + n;
+      const int key = first + half * 8 + key_of_column(lane_of() % 4 * 2 + n);
       const float score = LOG2_E * (scores[half][n] * a.scale + slope * (float)(key - i.length + 1));
       scores[half][n] = key >= i.begin && key < i.end ? score : NOTHING;
       most = fmaxf(most, scores[half][n]);
@@ -322,8 +348,8 @@ __device__ inline float at_columns(float value, int n)
 }
 
 /* Adds a tile, whose first key is `first`. */
-__device__ inline void add_tile(const attention &a, const item &i, const query &q, float slope, int first, element *k,
-                                element *v, softmax_state &s)
+__device__ inline void add_tile(const attention &a, const item &i, const query &q, float slope, int first, unsigned k,
+                                unsigned v, softmax_state &s)
 {
   float scores[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
   unsigned weights[2];
@@ -337,12 +363,11 @@ __device__ inline void add_tile(const attention &a, const item &i, const query &
     weights[half] = word_of(pair);
   }
   const float kept_of[2] = {at_columns(kept, 0), at_columns(kept, 1)};
-  const int key = lane_of() % 8 + lane_of() / 16 * 8, column = lane_of() / 8 % 2 * 8;
+  const int key = key_of_column(lane_of() % 8) + lane_of() / 16 * 8, column = lane_of() / 8 % 2 * 8;
 #pragma unroll
   for (int step = 0; step < V_STEPS; step++) {
     unsigned columns[4];
-    const int at = step * 16 + column;
-    ldmatrix_x4_trans(columns, shared_address(v + key * V_DIM + (at < V_DIM ? at : 0)));
+    ldmatrix_x4_trans(columns, chunk_at(v, key, step * 16 + column));
 #pragma unroll
     for (int n = 0; n < 4; n++)
       s.out[step][n] *= kept_of[n % 2];
@@ -376,11 +401,12 @@ __device__ inline void add_item(const attention &a, const rooms &r, ring &from, 
   softmax_state s = {NOTHING, 0, {}};
 #pragma unroll 1
   for (int first = i.start, tile = 0; first < i.end; first += SLOT_KEYS, tile += SLOT_TILES) {
-    element *const keys = (element *)(void *)(r.slots + from.slot * HR_PERSISTENT_SLOT);
+    const unsigned keys = shared_address(r.slots) + from.slot * HR_PERSISTENT_SLOT;
     mbarrier_wait(r.full + 8 * from.slot, from.parity);
 #pragma unroll 1
     for (int n = (warp_of() - tile) & (WARPS - 1); n < SLOT_TILES && first + n * TILE_KEYS < i.end; n += WARPS) {
-      element *const k = keys + n * TILE_KEYS * QK_DIM, *const v = keys + SLOT_KEYS * QK_DIM + n * TILE_KEYS * V_DIM;
+      const unsigned k = keys + n * K_PANELS * PANEL_BYTES;
+      const unsigned v = keys + (SLOT_TILES * K_PANELS + n * V_PANELS) * PANEL_BYTES;
       complete_tile(i, first + n * TILE_KEYS, k, v, room);
       add_tile(a, i, q, slope, first + n * TILE_KEYS, k, v, s);
     }
