@@ -35,6 +35,7 @@ typedef hr_persistent_attention attention;
 #define SLOT_KEYS (SLOT_TILES * TILE_KEYS)
 #define QK_STEPS ((QK_DIM + STEP - 1) / STEP) /* of columns, as linear layers have them */
 #define V_STEPS ((V_DIM + 15) / 16)           /* columns of V that are the rows of an mma.sync */
+#define QUERY_PITCH (QK_DIM + 32)             /* most two rows' 64 bytes meet in no bank */
 #define NOTHING (-__int_as_float(0x7F800000))
 #define DIM_MAX (QK_DIM > V_DIM ? QK_DIM : V_DIM)
 
@@ -44,6 +45,7 @@ struct attention_room {
   float norms[2][DIM_MAX];               /* weights of Q's and K's, where all heads have one */
   float angles[DIM_MAX];                 /* of the new token */
   alignas(16) element fresh[2][DIM_MAX]; /* its K and V */
+  alignas(16) element queries[GROUP][QUERY_PITCH];
   union {
     struct {
       float out[WARPS][GROUP][V_DIM];
@@ -141,8 +143,8 @@ __device__ inline void copy_keys(const attention &a, const rooms &r, ring &at)
 
 /* ---- heads of the new token ---- */
 
-/* The head of a warp: where it is, the weights of its norm (NULL: none), and for K and V where it goes (NULL: nowhere).
- */
+/* The head of a warp: where it is, the weights of its norm (NULL: none), and where it goes; of K and V also to the cache
+ * (NULL: not). */
 struct head {
   const element *from;
   bool arrives;
@@ -188,8 +190,11 @@ __device__ inline void put_head(const attention &a, const head &h, const float *
   }
   __syncwarp();
 #pragma unroll 1
-  for (int i = lane_of(); h.cached && i < h.dim; i += WARP)
-    h.fresh[i] = h.cached[i] = from_float(to[i]);
+  for (int i = lane_of(); i < h.dim; i += WARP) {
+    h.fresh[i] = from_float(to[i]);
+    if (h.cached)
+      h.cached[i] = h.fresh[i];
+  }
 }
 
 /* What no other instruction writes. */
@@ -213,7 +218,7 @@ __device__ inline void put_heads(const attention &a, const item &i, attention_ro
     head h = {a.q + i.sequence * a.q_row + i.head(mine) * QK_DIM,
               a.q_arrives != 0,
               a.q_norm ? room.norms[0] : nullptr,
-              nullptr,
+              room.queries[min(mine, GROUP - 1)],
               nullptr,
               QK_DIM,
               a.rotated};
@@ -245,24 +250,13 @@ __device__ inline float weight_of(float score, float most)
   return score == NOTHING ? 0 : exp2_approx(score - most);
 }
 
-/* Q of the thread's head, lane / 4: 16 bytes of each step. */
-struct query {
-  uint4 of[QK_STEPS];
-
-  __device__ explicit query(const attention_room &room)
-  {
-    const int h = lane_of() / 4;
-#pragma unroll
-    for (int step = 0; step < QK_STEPS; step++) {
-      const int at = step * STEP + lane_of() % 4 * CHUNK;
-      of[step] = make_uint4(0, 0, 0, 0);
-      if (h < GROUP && at < QK_DIM) {
-        const float *const values = room.heads[h] + at;
-        of[step] = make_uint4(word_of(values), word_of(values + 2), word_of(values + 4), word_of(values + 6));
-      }
-    }
-  }
-};
+/* 16 bytes of Q of head lane / 4, from `column` on. */
+__device__ inline uint4 query_chunk(const attention_room &room, int column)
+{
+  const int h = lane_of() / 4;
+  const bool is_there = h < GROUP && column < QK_DIM;
+  return is_there ? *(const uint4 *)(const void *)(room.queries[h] + column) : make_uint4(0, 0, 0, 0);
+}
 
 /* Where 16 bytes of a key's columns from `column` on are in a tile of K or V. */
 __device__ inline unsigned chunk_at(unsigned tile, int key, int column)
@@ -309,19 +303,20 @@ __device__ inline int key_of_column(int n)
 }
 
 /* Products with keys lane % 4 and lane % 4 + 4 of each half of the tile. */
-__device__ inline void multiply_keys(const query &q, unsigned k, float (&products)[2][4])
+__device__ inline void multiply_keys(const attention_room &room, unsigned k, float (&products)[2][4])
 {
+#pragma unroll 2
+  for (int step = 0; step < QK_STEPS; step++) {
+    const int column = step * STEP + lane_of() % 4 * CHUNK;
+    const uint4 x = query_chunk(room, column);
+    const unsigned first[4] = {x.x, 0, x.y, 0}, second[4] = {x.z, 0, x.w, 0};
 #pragma unroll
-  for (int half = 0; half < 2; half++)
-#pragma unroll
-    for (int step = 0; step < QK_STEPS; step++) {
-      const float4 chunk =
-          load_shared(chunk_at(k, half * 8 + key_of_column(lane_of() / 4), step * STEP + lane_of() % 4 * CHUNK));
-      const uint4 &x = q.of[step];
-      const unsigned first[4] = {x.x, 0, x.y, 0}, second[4] = {x.z, 0, x.w, 0};
-      mma_sync(products[half], first, __float_as_uint(chunk.x), __float_as_uint(chunk.y));
-      mma_sync(products[half], second, __float_as_uint(chunk.z), __float_as_uint(chunk.w));
+    for (int half = 0; half < 2; half++) {
+      const float4 keys = load_shared(chunk_at(k, half * 8 + key_of_column(lane_of() / 4), column));
+      mma_sync(products[half], first, __float_as_uint(keys.x), __float_as_uint(keys.y));
+      mma_sync(products[half], second, __float_as_uint(keys.z), __float_as_uint(keys.w));
     }
+  }
 }
 
 /* Makes scores of products; returns the largest of all keys of the tile. */
@@ -348,12 +343,12 @@ __device__ inline float at_columns(float value, int n)
 }
 
 /* Adds a tile, whose first key is `first`. */
-__device__ inline void add_tile(const attention &a, const item &i, const query &q, float slope, int first, unsigned k,
-                                unsigned v, softmax_state &s)
+__device__ inline void add_tile(const attention &a, const item &i, const attention_room &room, float slope, int first,
+                                unsigned k, unsigned v, softmax_state &s)
 {
   float scores[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
   unsigned weights[2];
-  multiply_keys(q, k, scores);
+  multiply_keys(room, k, scores);
   const float most = fmaxf(s.most, make_scores(a, i, first, slope, scores)), kept = weight_of(s.most, most);
   s.most = most, s.sum *= kept;
 #pragma unroll
@@ -396,7 +391,6 @@ __device__ inline void put_state(softmax_state &s, attention_room &room)
 /* Each warp has every 8th tile. */
 __device__ inline void add_item(const attention &a, const rooms &r, ring &from, const item &i, attention_room &room)
 {
-  const query q(room);
   const float slope = a.slopes ? a.slopes[i.head(lane_of() / 4)] : 0;
   softmax_state s = {NOTHING, 0, {}};
 #pragma unroll 1
@@ -408,7 +402,7 @@ __device__ inline void add_item(const attention &a, const rooms &r, ring &from, 
       const unsigned k = keys + n * K_PANELS * PANEL_BYTES;
       const unsigned v = keys + (SLOT_TILES * K_PANELS + n * V_PANELS) * PANEL_BYTES;
       complete_tile(i, first + n * TILE_KEYS, k, v, room);
-      add_tile(a, i, q, slope, first + n * TILE_KEYS, k, v, s);
+      add_tile(a, i, room, slope, first + n * TILE_KEYS, k, v, s);
     }
     __syncwarp();
     if (lane_of() == 0)
