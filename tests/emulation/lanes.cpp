@@ -128,10 +128,19 @@ unsigned ballot(unsigned mask, bool vote)
 
 /* ---- barriers ---- */
 
-static void end_phase(barrier_state &s)
+/* A thread that waits knows no more than when it came. */
+static void end_phase(barrier_state &s, const block &b)
 {
+  if (s.waiters.size() == b.threads.size() && b.owner->blocks.size() == 1) {
+    learn_from_each_other(s.waiters);
+  } else {
+    for (const thread *t : s.waiters)
+      learn(s.known, t->known);
+    for (thread *t : s.waiters)
+      learn(t->known, s.known);
+  }
   for (thread *t : s.waiters)
-    learn(t->known, s.known);
+    tick(*t);
   s.waiters.clear();
   s.known = {};
   s.arrived = 0;
@@ -151,13 +160,15 @@ void barrier(unsigned number, unsigned threads, bool waits)
   s.threads = threads;
   word64 before = s.over;
   the.events++;
-  learn(s.known, the.running->known);
-  tick(*the.running);
-  if (waits)
+  if (waits) {
     s.waiters.push_back(the.running);
+  } else {
+    learn(s.known, the.running->known);
+    tick(*the.running);
+  }
   if (++s.arrived == threads) {
     b.full_barriers += s.waiters.size() == b.threads.size();
-    end_phase(s);
+    end_phase(s, b);
   } else if (waits)
     wait_while(s.over, before, number == 0 ? "__syncthreads" : "a named barrier");
   pause();

@@ -2,6 +2,8 @@
 #include "races.h"
 #include "block.h"
 
+#include <algorithm>
+
 namespace emulation {
 
 constexpr unsigned WORD = 2;   /* bytes tracked together: one 16-bit element, or two of fp8 */
@@ -29,6 +31,7 @@ struct race_log {
   std::vector<std::vector<async_read>>
       async_reads; /* by chunk, since it was written; empty before the first asynchronous read */
   unsigned first, threads;
+  size_t used_first, used_end; /* of cells: others are as at the beginning */
 };
 
 static std::vector<race_log *> spare_logs;
@@ -38,9 +41,13 @@ race_log *begin_race_log(unsigned bytes, unsigned first, unsigned threads)
   race_log *log = spare_logs.empty() ? new race_log() : spare_logs.back();
   if (!spare_logs.empty())
     spare_logs.pop_back();
-  log->cells.assign((bytes + WORD - 1) / WORD, cell{});
-  log->readers.clear();
+  for (size_t i = log->used_first; i < log->used_end; i++)
+    log->cells[i] = cell{};
+  log->cells.resize((bytes + WORD - 1) / WORD);
+  log->used_first = log->cells.size(), log->used_end = 0;
   log->spare_readers.clear();
+  for (size_t i = log->readers.size(); i > 0; i--)
+    log->spare_readers.push_back((uint16_t)i);
   for (std::vector<async_read> &chunk : log->async_reads)
     chunk.clear();
   log->first = first;
@@ -106,6 +113,24 @@ void learn(knowledge &to, const knowledge &from)
 {
   learn_clock(to.clock, from.clock);
   learn_clock(to.published, from.published);
+}
+
+/* Nobody knows more of a thread than itself, or of a warp's WGMMAs than its lanes. */
+void learn_from_each_other(const std::vector<thread *> &threads)
+{
+  static knowledge all;
+  all.clock.assign(threads[0]->known.clock.size(), 0);
+  all.published.clear();
+  for (const thread *t : threads) {
+    const unsigned warp = threads_of_block() + t->number / LANES;
+    all.clock[t->id] = t->known.clock[t->id];
+    all.clock[warp] = t->known.clock[warp] > all.clock[warp] ? t->known.clock[warp] : all.clock[warp];
+    learn_clock(all.published, t->known.published);
+  }
+  for (thread *t : threads) {
+    std::copy(all.clock.begin(), all.clock.end(), t->known.clock.begin());
+    learn_clock(t->known.published, all.published);
+  }
 }
 
 void tick(thread &t)
@@ -297,8 +322,10 @@ template <class USE> static void each_word(const thread &t, const void *data, un
     return;
   race_log *log = b->log;
   size_t at = (size_t)((const byte *)data - b->shared);
-  if ((at + bytes + WORD - 1) / WORD > log->cells.size())
+  const size_t behind = (at + bytes + WORD - 1) / WORD;
+  if (behind > log->cells.size())
     return;
+  log->used_first = std::min(log->used_first, at / WORD), log->used_end = std::max(log->used_end, behind);
   for (size_t end = at + bytes; at < end;) {
     size_t first = at % WORD, count = WORD - first < end - at ? WORD - first : end - at;
     use(*log, log->cells[at / WORD], (uint8_t)(((1u << count) - 1) << first), (unsigned)at);

@@ -67,6 +67,9 @@ std::string find_late_writes(const block &b);
 /** Adds the knowledge of `from` to `to`. */
 void learn(knowledge &to, const knowledge &from);
 
+/** Adds the knowledge of each of a launch's threads, all in one block, to each. */
+void learn_from_each_other(const std::vector<thread *> &threads);
+
 /** Advances the thread's clock, so that later accesses are not covered by what others have learnt from it. */
 void tick(thread &t);
 
