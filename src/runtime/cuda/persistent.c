@@ -419,7 +419,7 @@ static size_t attention_bytes(const program_sizes *s)
   const int64_t heads = (group + 2 + 4) * hr_max64(s->qk_dim, s->v_dim); /* norms, angles, K and V in 16 bits */
   const int64_t queries = group * (s->qk_dim + 32) / 2;
   const int64_t of_warps = HR_PERSISTENT_WARPS * group * (s->v_dim + 2);
-  const int64_t received = s->splits * (2 * group + 1) + group * s->v_dim;
+  const int64_t received = s->splits * (2 * group + 2) + group * s->v_dim;
   return s->q_each > 0 ? (size_t)(heads + queries + hr_max64(of_warps, received) + ALIGNMENT) * sizeof(float) : 0;
 }
 

@@ -55,7 +55,7 @@ __device__ inline void unpack(const uint4 &chunk, float (&values)[CHUNK])
 
 /* ---- shared memory ---- */
 
-extern __shared__ __align__(128) uint4 shared[]; /* as TMA needs slots */
+extern __shared__ __align__(1024) uint4 shared[]; /* as swizzled tiles need it */
 
 /* Where a block's shared memory has what. */
 struct rooms {

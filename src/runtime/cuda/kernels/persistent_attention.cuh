@@ -20,6 +20,7 @@ typedef hr_persistent_attention attention;
 /* Columns of all heads that an item adds up, and what a split sends to it: largest scores, sums, columns. */
 #define SHARE ((GROUP * V_DIM + SPLITS - 1) / SPLITS)
 #define PART (2 * GROUP + SHARE)
+#define PART_PITCH (PART | 1) /* in shared memory, where lanes have splits */
 
 #define QK_DIM HR_QK_DIM
 #define V_DIM HR_V_DIM
@@ -31,7 +32,8 @@ typedef hr_persistent_attention attention;
 #define K_PANELS ((QK_DIM + PANEL - 1) / PANEL)
 #define V_PANELS ((V_DIM + PANEL - 1) / PANEL)
 #define TILE_BYTES ((K_PANELS + V_PANELS) * PANEL_BYTES)
-#define SLOT_TILES (HR_PERSISTENT_SLOT / TILE_BYTES)
+#define SWIZZLED 1024 /* bytes after which a swizzle repeats: tiles begin there */
+#define SLOT_TILES ((HR_PERSISTENT_SLOT - SWIZZLED / 2) / TILE_BYTES)
 #define SLOT_KEYS (SLOT_TILES * TILE_KEYS)
 #define QK_STEPS ((QK_DIM + STEP - 1) / STEP) /* of columns, as linear layers have them */
 #define V_STEPS ((V_DIM + 15) / 16)           /* columns of V that are the rows of an mma.sync */
@@ -51,7 +53,7 @@ struct attention_room {
       float out[WARPS][GROUP][V_DIM];
       float most[WARPS][GROUP], sum[WARPS][GROUP];
     };
-    float received[SPLITS * PART]; /* [split][PART] */
+    float received[SPLITS * PART_PITCH]; /* [split][PART_PITCH] */
   };
 };
 
@@ -106,11 +108,18 @@ __device__ inline element *v_at(const attention &a, const item &i, int64 place)
 
 /* ---- the warp that copies ---- */
 
+/* Where a slot has tiles: every other one begins in the middle of what a swizzle repeats. */
+__device__ inline unsigned tiles_of_slot(const rooms &r, int slot)
+{
+  static_assert(HR_PERSISTENT_SLOT % SWIZZLED == SWIZZLED / 2);
+  return (shared_address(r.slots) + slot * HR_PERSISTENT_SLOT + SWIZZLED / 2) & ~(SWIZZLED - 1u);
+}
+
 /* Copies the tiles of a slot, from `key` on. */
 __device__ inline void copy_tiles(const attention &a, const rooms &r, ring &at, const item &i, int key)
 {
   constexpr int PANELS = K_PANELS + V_PANELS;
-  const unsigned full = r.full + 8 * at.slot, slot = shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT;
+  const unsigned full = r.full + 8 * at.slot, slot = tiles_of_slot(r, at.slot);
   const int tiles = min(SLOT_TILES, (i.end - key + TILE_KEYS - 1) / TILE_KEYS);
   const int *const pages = a.pages + i.sequence * a.table_pitch;
   mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
@@ -395,7 +404,7 @@ __device__ inline void add_item(const attention &a, const rooms &r, ring &from, 
   softmax_state s = {NOTHING, 0, {}};
 #pragma unroll 1
   for (int first = i.start, tile = 0; first < i.end; first += SLOT_KEYS, tile += SLOT_TILES) {
-    const unsigned keys = shared_address(r.slots) + from.slot * HR_PERSISTENT_SLOT;
+    const unsigned keys = tiles_of_slot(r, from.slot);
     mbarrier_wait(r.full + 8 * from.slot, from.parity);
 #pragma unroll 1
     for (int n = (warp_of() - tile) & (WARPS - 1); n < SLOT_TILES && first + n * TILE_KEYS < i.end; n += WARPS) {
@@ -469,7 +478,7 @@ __device__ inline void receive_some(const item &i, float *from, int first, atten
       const int at = first + n * THREADS;
       if (missing[n] && bits[n] != HR_PERSISTENT_ABSENT_PARTIAL) {
         *(volatile unsigned *)(void *)(from + at) = HR_PERSISTENT_ABSENT_PARTIAL;
-        room.received[at] = __uint_as_float(bits[n]);
+        room.received[at / PART * PART_PITCH + at % PART] = __uint_as_float(bits[n]);
         missing[n] = false;
       }
       any |= missing[n];
@@ -477,26 +486,41 @@ __device__ inline void receive_some(const item &i, float *from, int first, atten
   } while (any);
 }
 
-/* Adds up the columns that are the item's. */
+/* Adds up over the lanes of a warp, in every lane. */
+__device__ inline float sum_of_lanes(float value)
+{
+#pragma unroll
+  for (int distance = WARP / 2; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+  return value;
+}
+
+__device__ inline float most_of_lanes(float value)
+{
+#pragma unroll
+  for (int distance = WARP / 2; distance > 0; distance /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
+  return value;
+}
+
+/* Adds up the columns that are the item's: a warp has every 8th, a lane a split. */
 __device__ inline void add_splits(const attention &a, const item &i, attention_room &room, const post &p)
 {
+  static_assert(HR_PERSISTENT_SPLITS_MAX <= WARP);
 #pragma unroll 1
   for (int first = (int)threadIdx.x; first < SPLITS * PART; first += ASKED * THREADS)
     receive_some(i, partial_of(a, i, i.split, 0), first, room);
   meet();
+  const int split = lane_of();
+  const float *const from = room.received + min(split, SPLITS - 1) * PART_PITCH;
 #pragma unroll 1
-  for (int n = (int)threadIdx.x; n < SHARE && i.split * SHARE + n < GROUP * V_DIM; n += THREADS) {
+  for (int n = warp_of(); n < SHARE && i.split * SHARE + n < GROUP * V_DIM; n += WARPS) {
     const int at = i.split * SHARE + n, h = at / V_DIM;
-    const float most = largest_score(room.received + h, PART, SPLITS);
-    float sum = 0, out = 0;
-#pragma unroll 2
-    for (int split = 0; split < SPLITS; split++) {
-      const float *const from = room.received + split * PART;
-      const float weight = weight_of(from[h], most);
-      sum = fmaf(weight, from[GROUP + h], sum);
-      out = fmaf(weight, from[2 * GROUP + n], out);
-    }
-    store_out(a, i, out / sum, h, at % V_DIM, p);
+    const float most = split < SPLITS ? from[h] : NOTHING, weight = weight_of(most, most_of_lanes(most));
+    const float sum = sum_of_lanes(split < SPLITS ? weight * from[GROUP + h] : 0);
+    const float out = sum_of_lanes(split < SPLITS ? weight * from[2 * GROUP + n] : 0);
+    if (split == 0)
+      store_out(a, i, out / sum, h, at % V_DIM, p);
   }
 }
 
