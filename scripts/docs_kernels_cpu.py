@@ -106,8 +106,8 @@ def step_training_table():
 
 
 def gpu_steps_table():
-    """Headroom's time, and how many times as long peers take; a peer has a column if a step has it."""
-    groups = step_groups(GPU_STEPS)
+    """Headroom's time, and how many times as long peers take, of whole models; a peer has a column if a step has it."""
+    groups = {key: group for key, group in step_groups(GPU_STEPS).items() if " of " not in key[0]}
     peers = [peer for peer in GPU_PEERS if any(peer in group for group in groups.values())]
     lines = [[model, phase, tokens, f"{three(group['headroom'].ms)} ms",
               *(f"{group[peer].ratio:.2f}" if peer in group else "–" for peer in peers)]
