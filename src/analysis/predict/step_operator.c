@@ -22,10 +22,10 @@
 #define HIDDEN_SHARE 0.28
 
 /* A product or attention of the one kernel of a decode step begins when the results that it reads have come from other
- * multiprocessors, which the weights that are copied ahead do not hide; what a multiprocessor attends to in between has
- * no weights beside it. Fitted as above. */
-#define PERSISTENT_WAIT_NS 3350.0
-#define PERSISTENT_ATTENTION_FLOPS_PER_S 29e9 /* of a multiprocessor */
+ * multiprocessors, which the weights that are copied ahead do not hide; each multiprocessor reads all rows of x. Fitted
+ * to steps of nine models on an H200 (docs/notes/step-gpu.md#predicted). */
+#define PERSISTENT_WAIT_NS 2900.0
+#define PERSISTENT_ROWS_BYTES_PER_S 33e9 /* of a multiprocessor */
 
 #define PERSISTENT_SHARED_BYTES 131072 /* of a multiprocessor: compute capability 12.x has less */
 
@@ -48,17 +48,16 @@ static double launch_change(const hr_hardware *hardware, hr_phase phase, const h
 static void predict_persistent(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction)
 {
   const double bytes = (double)op->bytes, memory_ns = hr_transfer_ns(hardware, bytes, 0);
-  const double rate = PERSISTENT_ATTENTION_FLOPS_PER_S * (double)hardware->multiprocessors;
-  const double attention_ns = op->kind == HR_KIND_ATTENTION ? (double)op->flops / rate * 1e9 : 0;
+  const double x_bytes = op->kind == HR_KIND_GEMM && !op->fused ? 2.0 * (double)op->gemm.m * (double)op->gemm.k : 0;
+  const double x_ns = x_bytes / PERSISTENT_ROWS_BYTES_PER_S * 1e9;
   hr_prediction p = {.memory_ns = memory_ns,
                      .exposed_ns = op->kind == HR_KIND_GEMM ? memory_ns : 0,
-                     .launch_ns = op->fused ? 0 : PERSISTENT_WAIT_NS,
-                     .matrix_ns = attention_ns,
+                     .launch_ns = op->fused ? 0 : PERSISTENT_WAIT_NS + x_ns,
                      .m_alignment = prediction->m_alignment,
                      .n_alignment = prediction->n_alignment,
                      .k_alignment = prediction->k_alignment,
                      .alignment = prediction->alignment};
-  hr_prediction_finish(hardware, memory_ns + attention_ns, bytes, hardware->bandwidth_bytes_per_s, &p);
+  hr_prediction_finish(hardware, memory_ns, bytes, hardware->bandwidth_bytes_per_s, &p);
   *prediction = p;
 }
 
