@@ -133,10 +133,9 @@ def write(name, device, obj, source):
     path = ROOT / f"data/hardware/{name}.json"
     text = path.read_text(encoding="utf-8")
     text = re.sub(rf'^  "{obj}": .*\n', "", text, flags=re.M)
-    text = re.sub(rf'^    "{obj}": .*\n', "", text, flags=re.M)
-    text = re.sub(r'^(  "tile_k_bytes":)', lambda m: f'  "{obj}": {text_of(device[obj])},\n{m.group(1)}', text, count=1, flags=re.M)
+    text = re.sub(rf'^    "{obj}": ".*\n', "", text, flags=re.M)
     sources = f'    "{obj}": {json.dumps(source)},\n'
-    text = text.replace('  "sources": {\n', '  "sources": {\n' + sources, 1)
+    text = text.replace('  "sources": {\n', f'  "{obj}": {text_of(device[obj])},\n  "sources": {{\n{sources}', 1)
     json.loads(text)
     path.write_text(text, encoding="utf-8")
 

@@ -245,12 +245,12 @@ def text_of(value):
 
 
 def put_figure(name, figure, value, source):
-    """Sets a figure and its source in a device file, whose other lines stay as they are; a new one stands before "tile_k_bytes"."""
+    """Sets a figure and its source in a device file, whose other lines stay as they are; a new one stands before "sources"."""
     path = ROOT / f"data/hardware/{name}.json"
     text, line = path.read_text(encoding="utf-8"), f'  "{figure}": {text_of(value)}'
     text, found = re.subn(rf'^  "{figure}": (\[\n.*?^  \]|\{{\n.*?^  \}}|.*?)(,?)$', lambda m: line + m.group(2), text, count=1, flags=re.M | re.S)
     if not found:
-        text = text.replace('  "tile_k_bytes":', f'{line},\n  "tile_k_bytes":', 1)
+        text = text.replace('  "sources": {', f'{line},\n  "sources": {{', 1)
     if source:
         text = re.sub(rf'^    "{figure}": ".*\n', "", text, flags=re.M)
         text = text.replace('  "sources": {\n', f'  "sources": {{\n    "{figure}": {json.dumps(source)},\n', 1)

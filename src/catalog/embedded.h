@@ -9,6 +9,8 @@ extern const hr_catalog_entry hr_embedded_models[];
 extern const size_t hr_embedded_models_count;
 extern const hr_catalog_entry hr_embedded_hardware[];
 extern const size_t hr_embedded_hardware_count;
+extern const hr_catalog_entry hr_embedded_architectures[];
+extern const size_t hr_embedded_architectures_count;
 extern const hr_catalog_entry hr_embedded_sweeps[];
 extern const size_t hr_embedded_sweeps_count;
 extern const hr_catalog_entry hr_embedded_published[];

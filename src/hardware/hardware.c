@@ -56,6 +56,12 @@ hr_dtype hr_hardware_compute_dtype(const hr_hardware *hardware, hr_dtype dtype)
   return widened ? HR_FP32 : dtype;
 }
 
+bool hr_hardware_has_families(const hr_hardware *hardware)
+{
+  return hardware->tma.launch_ns > 0 && hardware->aligned_4.launch_ns > 0 && hardware->aligned_2.launch_ns > 0 &&
+         hardware->simt.launch_ns > 0;
+}
+
 int64_t hr_hardware_usable_memory_bytes(const hr_hardware *hardware)
 {
   return hardware->memory_bytes / 10 * 9;
@@ -231,22 +237,29 @@ static hr_status check_counts(const hr_hardware *hardware, hr_error *error)
 {
   const struct {
     const char *list;
-    size_t count, least, most;
+    size_t count, most;
   } counts[] = {
-      {"alignments", hardware->alignment_count, 0, HR_ALIGNMENTS_MAX},
-      {"tiles", hardware->tile_count, 1, HR_TILES_MAX},
-      {"simt_tiles", hardware->simt_tile_count, 0, HR_TILES_MAX},
-      {"attentions", hardware->attention_count, 0, HR_ATTENTION_SHARES_MAX},
-      {"intervals", hardware->interval_count, 0, HR_INTERVALS_MAX},
-      {"ceilings", hardware->ceiling_count, 0, HR_CEILINGS_MAX},
-      {"collectives", hardware->collective_count, 0, HR_COLLECTIVE_RATES_MAX},
+      {"alignments", hardware->alignment_count, HR_ALIGNMENTS_MAX},
+      {"tiles", hardware->tile_count, HR_TILES_MAX},
+      {"simt_tiles", hardware->simt_tile_count, HR_TILES_MAX},
+      {"attentions", hardware->attention_count, HR_ATTENTION_SHARES_MAX},
+      {"intervals", hardware->interval_count, HR_INTERVALS_MAX},
+      {"ceilings", hardware->ceiling_count, HR_CEILINGS_MAX},
+      {"collectives", hardware->collective_count, HR_COLLECTIVE_RATES_MAX},
   };
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-    if (counts[i].count < counts[i].least || counts[i].count > counts[i].most)
-      return hr_fail(error, HR_ERROR_INVALID, "%s (count): expected %zu to %zu, found %zu", counts[i].list,
-                     counts[i].least, counts[i].most, counts[i].count);
+    if (counts[i].count > counts[i].most)
+      return hr_fail(error, HR_ERROR_INVALID, "%s (count): expected at most %zu, found %zu", counts[i].list,
+                     counts[i].most, counts[i].count);
   }
   return HR_OK;
+}
+
+static hr_status check_tiles(const hr_hardware *hardware, hr_error *error)
+{
+  if (hardware->tile_count > 0 || hr_hardware_has_families(hardware))
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_INVALID, "tiles (count): expected 1 to %d, found 0", HR_TILES_MAX);
 }
 
 static hr_status check_conditions(const hr_hardware *hardware, hr_error *error)
@@ -286,6 +299,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_NEED(error, hardware);
   HR_TRY(check_counts(hardware, error));
   HR_TRY(hr_device_figures_check(hardware, error));
+  HR_TRY(check_tiles(hardware, error));
   HR_TRY(check_conditions(hardware, error));
   HR_TRY(check_alignments(hardware, error));
   HR_TRY(check_ceilings(hardware, error));

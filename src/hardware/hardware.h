@@ -278,6 +278,9 @@ struct hr_hardware {
   hr_scan_cost scan_mamba, scan_mamba2, scan_gated_delta, scan_lightning, scan_rg_lru, scan_convolution;
 };
 
+/** Whether the costs of all families of GEMM kernels are known, so that no GEMM runs in `tiles`. */
+bool hr_hardware_has_families(const hr_hardware *hardware);
+
 /** An empty device. */
 static inline hr_hardware hr_hardware_default(void)
 {

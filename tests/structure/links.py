@@ -11,7 +11,7 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TO_BE_MADE = {"src/model/config/families/orion.c"}
 PAGES = ("*.md", "docs/*.md", "docs/notes/*.md")
-CODE = ("src", "cli", "include", "bench", "scripts", "cmake", "data/hardware", "tests/unit", "tests/kernels", "tests/cli", "tests/emulation")
+CODE = ("src", "cli", "include", "bench", "scripts", "cmake", "data/hardware", "data/architectures", "tests/unit", "tests/kernels", "tests/cli", "tests/emulation")
 TEXT = {".c", ".cpp", ".h", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".txt", ".json"}
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 PATH = re.compile(r"`((?:src|include|cli|tests|docs|data|scripts|cmake|bench|completions)/[\w./-]*)`", re.ASCII)

@@ -55,15 +55,15 @@ static void figures_are_read_and_changed_by_their_place_in_the_file(void **state
                  {"memory_bytes", (double)hardware.memory_bytes},
                  {"library_share.bf16", hardware.library_share[HR_BF16]},
                  {"tma.row_ns", hardware.tma.row_ns},
-                 {"tiles[2].share", hardware.tiles[2].share}};
+                 {"alignments[1].gemm_share", hardware.alignments[1].gemm_share}};
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
     double value = -1;
     assert_ok(hr_hardware_number(&hardware, figures[i].name, &value, &error), error);
     assert_true(value > 0 && value == figures[i].expected);
   }
-  assert_ok(hr_hardware_set_number(&hardware, "tiles[2].share", 0.25, &error), error);
+  assert_ok(hr_hardware_set_number(&hardware, "alignments[1].gemm_share", 0.25, &error), error);
   assert_ok(hr_hardware_set_number(&hardware, "devices_per_node", 4, &error), error);
-  assert_true(hardware.tiles[2].share == 0.25 && hardware.devices_per_node == 4);
+  assert_true(hardware.alignments[1].gemm_share == 0.25 && hardware.devices_per_node == 4);
 }
 
 static void figures_that_a_device_cannot_have_are_refused(void **state)

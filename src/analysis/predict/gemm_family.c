@@ -8,6 +8,7 @@
 #define BY_4_BYTES 4 /* alignments from which there are faster kernels */
 #define BY_16_BYTES 16
 #define ANY_MORE INT64_MAX
+#define TF32_BYTES 4 /* fp32 is SIMT's */
 
 static const hr_family_tile tma_tiles[] = {
 #define TILE(m, n, cluster_m, cluster_n) {m, n, cluster_m, cluster_n, 1, false},
@@ -36,15 +37,19 @@ static const hr_family_tile simt_tiles[] = {
 #define TILES(list) .tiles = list, .tile_count = sizeof list / sizeof *list
 
 /* How k is split: of 32,900 aligned GEMMs that could be split 61 were left whole, 89% had the most parts that fit. */
+#define BY_TMA(element)                                                                                        \
+  BLOCK(tma), .element_bytes = element, .align_least = BY_16_BYTES, .align_below = ANY_MORE, TILES(tma_tiles), \
+              .granule = 32, .split_from = 5120, .split_part = 2560, .split_waves = 1, .splits_always = true
+
 static const hr_gemm_family families[] = {
-    {BLOCK(simt), .simt = true, TILES(simt_tiles), .granule = 1, .k_bytes = 32, .split_from = 256, .split_part = 128,
+    {BLOCK(simt), .simt = true, TILES(simt_tiles), .granule = 1, .k_bytes = 32, .split_from = 1024, .split_part = 512,
      .split_waves = 8},
-    {BLOCK(tma), .element_bytes = 2, .align_least = BY_16_BYTES, .align_below = ANY_MORE, TILES(tma_tiles),
-     .granule = 32, .split_from = 2560, .split_part = 1280, .split_waves = 1, .splits_always = true},
+    {BY_TMA(TF32_BYTES), .column_times = 3.5, .wave_ns = 400},
+    {BY_TMA(0)},
     {BLOCK(aligned_4), .align_least = BY_4_BYTES, .align_below = BY_16_BYTES, .misaligned = true,
-     TILES(aligned_4_tiles), .granule = 1, .k_bytes = 64, .split_from = 440, .split_part = 64, .split_waves = 8},
+     TILES(aligned_4_tiles), .granule = 1, .k_bytes = 64, .split_from = 880, .split_part = 128, .split_waves = 8},
     {BLOCK(aligned_2), .align_least = 1, .align_below = BY_4_BYTES, .misaligned = true, TILES(aligned_2_tiles),
-     .granule = 1, .k_bytes = 64, .split_from = 17, .split_part = 64, .split_waves = 8, .splits_always = true},
+     .granule = 1, .k_bytes = 64, .split_from = 34, .split_part = 128, .split_waves = 8, .splits_always = true},
 };
 
 const hr_gemm_kernel_cost *hr_gemm_family_cost(const hr_hardware *hardware, const hr_gemm_family *family)

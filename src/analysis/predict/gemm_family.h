@@ -28,10 +28,13 @@ typedef struct hr_gemm_family {
   size_t tile_count;
   int64_t granule;     /* of tiles whose operand is not contiguous along k */
   int64_t k_bytes;     /* a step along k; 0: hr_hardware.tile_k_bytes */
-  int64_t split_from;  /* elements of k from which k is split, */
-  int64_t split_part;  /* into parts of at least so many elements, */
+  int64_t split_from;  /* bytes of a row along k from which it is split, */
+  int64_t split_part;  /* into parts of at least so many, */
   int64_t split_waves; /* that fill at most so many waves of tiles */
   bool splits_always;  /* where two parts fit into one wave */
+  double column_times; /* as long that loads take which are not contiguous along k: WGMMA transposes 2-byte operands
+                        * alone; 0: as the block says */
+  double wave_ns;      /* besides that of the block */
 } hr_gemm_family;
 
 /** The family that computes a GEMM of operands and result aligned to `alignment` bytes; NULL: the device's file has no

@@ -115,7 +115,7 @@ static double overlap_step(double arithmetic_ns, double loads_ns, double latency
 /* Terms of a block's step along k, and of its end. */
 typedef struct block_terms {
   double arithmetic_ns, loads_ns, aligned_ns, latency_ns; /* aligned: loads of operands that are aligned */
-  double stores_ns;
+  double stores_ns, wave_ns;
 } block_terms;
 
 /* Part of row_ns that is left where rows along k are so short that several share a cache line. */
@@ -131,7 +131,8 @@ static double load_ns(const hr_tiling_problem *problem, double size, bool along_
   double depth = (double)problem->depth_step;
   if (along_k)
     return size * cost->row_ns * short_rows(cost, problem->gemm);
-  return depth * ceil(size / depth) * (cost->column_ns > 0 ? cost->column_ns : cost->row_ns);
+  double times = problem->family->column_times > 0 ? problem->family->column_times : 1;
+  return depth * ceil(size / depth) * (cost->column_ns > 0 ? cost->column_ns : cost->row_ns) * times;
 }
 
 static block_terms terms_of(const hr_tiling_problem *problem, const hr_tiling *tiling)
@@ -149,6 +150,7 @@ static block_terms terms_of(const hr_tiling_problem *problem, const hr_tiling *t
       .aligned_ns = problem->family->simt ? 0 : a_ns + b_ns,
       .latency_ns = cost->latency_ns + (m + n) * cost->row_latency_ns,
       .stores_ns = cost->store_bytes_per_ns > 0 ? stored / cost->store_bytes_per_ns : 0,
+      .wave_ns = cost->wave_ns + problem->family->wave_ns,
   };
 }
 
@@ -157,7 +159,7 @@ static double together_ns(const hr_gemm_kernel_cost *cost, const block_terms *t,
                           double blocks)
 {
   double step_ns = overlap_step(blocks * t->arithmetic_ns, blocks * loads_ns, t->latency_ns) + blocks * cost->step_ns;
-  return steps * step_ns + cost->wave_ns + blocks * t->stores_ns;
+  return steps * step_ns + t->wave_ns + blocks * t->stores_ns;
 }
 
 /* All tiles of a multiprocessor, of which it runs `blocks` at once. */
@@ -299,11 +301,12 @@ static int64_t parts_of(const hr_tiling_problem *problem)
 {
   const hr_gemm_family *family = problem->family;
   const hr_gemm *gemm = problem->gemm;
-  if (gemm->batch > 1 || gemm->k < family->split_from)
+  const int64_t row_bytes = gemm->k * problem->element_bytes;
+  if (gemm->batch > 1 || row_bytes < family->split_from)
     return 1;
   bool small = (double)gemm->m * (double)gemm->n * (double)gemm->k <= SMALL_GEMM;
   int64_t least = family->splits_always && small ? hr_min64(SMALL_SPLITS, gemm->k / 2) : 1;
-  return hr_max64(least, gemm->k / family->split_part);
+  return hr_max64(least, row_bytes / family->split_part);
 }
 
 /* The library splits k until the tiles fill a number of whole waves. */

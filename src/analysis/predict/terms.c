@@ -13,11 +13,12 @@
 
 hr_status hr_predict_check_hardware(const hr_hardware *hardware, hr_error *error)
 {
-  bool usable =
-      hardware->multiprocessors >= 1 && hardware->blocks_per_multiprocessor >= 1 && hardware->tile_count >= 1 &&
-      hardware->tile_count <= HR_TILES_MAX && hardware->alignment_count <= HR_ALIGNMENTS_MAX &&
-      hardware->attention_count <= HR_ATTENTION_SHARES_MAX && hardware->collective_count <= HR_COLLECTIVE_RATES_MAX &&
-      hardware->bandwidth_bytes_per_s > 0 && hardware->bandwidth_share > 0;
+  bool tiles = hardware->tile_count >= 1 || hr_hardware_has_families(hardware);
+  bool usable = tiles && hardware->multiprocessors >= 1 && hardware->blocks_per_multiprocessor >= 1 &&
+                hardware->tile_count <= HR_TILES_MAX && hardware->alignment_count <= HR_ALIGNMENTS_MAX &&
+                hardware->attention_count <= HR_ATTENTION_SHARES_MAX &&
+                hardware->collective_count <= HR_COLLECTIVE_RATES_MAX && hardware->bandwidth_bytes_per_s > 0 &&
+                hardware->bandwidth_share > 0;
   return usable ? HR_OK : hr_hardware_check(hardware, error);
 }
 

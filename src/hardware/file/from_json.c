@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device files: data/hardware/<name>.json, described in docs/hardware.md. */
+/* Device files: data/hardware/<name>.json and data/architectures/<name>.json, described in docs/hardware.md. */
 #include <headroom/experimental/device_file.h>
 
 #include "base/error.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "catalog/embedded.h"
 #include "hardware/enumerator_names.h"
 #include "hardware/figures.h"
 #include "hardware/file/former_names.h"
 #include "json/json.h"
 
-#include <headroom/experimental/catalog.h>
 #include <headroom/experimental/collective.h>
 #include <inttypes.h>
 #include <math.h>
@@ -313,11 +313,9 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   return HR_OK;
 }
 
-static const hr_catalog_entry *built_in(const char *name)
+static const hr_catalog_entry *find_entry(const hr_catalog_entry *entries, size_t count, const char *name)
 {
-  size_t count;
-  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count && name; i++) {
     if (strcmp(entries[i].name, name) == 0)
       return &entries[i];
   }
@@ -364,94 +362,85 @@ static bool is_own(const char *field)
   return false;
 }
 
-/* The figures that the file lacks, of the built-in device that it names. */
+/* Sets what `root` lacks of `known`; `members`: also what its objects lack. */
+static void take_missing(json_t *root, json_t *known, bool members)
+{
+  const char *field;
+  json_t *value;
+  json_object_foreach(known, field, value)
+  {
+    json_t *own = json_object_get(root, field);
+    if (is_own(field))
+      continue;
+    if (!own)
+      json_object_set(root, field, value);
+    else if (members && json_is_object(own))
+      json_object_update_missing(own, value);
+  }
+}
+
+/* The file of the device's architecture, and its figures where the device has none; NULL: there is no such file. */
+static hr_status take_architecture(const hr_json_reader *reader, json_t *root, json_t **known)
+{
+  const char *name = json_string_value(json_object_get(root, "architecture"));
+  const hr_catalog_entry *entry = find_entry(hr_embedded_architectures, hr_embedded_architectures_count, name);
+  *known = NULL;
+  if (!entry)
+    return HR_OK;
+  HR_TRY(hr_json_parse(entry->text, entry->length, entry->name, known, reader->error));
+  take_missing(root, *known, true);
+  return HR_OK;
+}
+
+/* The figures that the file lacks, of the built-in device that it names and that device's architecture. */
 static hr_status take_figures(const hr_json_reader *reader, json_t *root)
 {
-  const char *name = NULL, *field;
-  json_t *like = NULL, *value;
+  const char *name = NULL;
+  json_t *like = NULL, *architecture = NULL;
   HR_TRY(hr_json_string_or(reader, "like", "", &name));
-  const hr_catalog_entry *entry = built_in(name);
+  const hr_catalog_entry *entry = find_entry(hr_embedded_hardware, hr_embedded_hardware_count, name);
   if (!entry)
     return name[0] ? hr_json_fail(reader, "like", HR_ERROR_INVALID, "\"%.40s\" is not a built-in device", name) : HR_OK;
   HR_TRY(hr_json_parse(entry->text, entry->length, entry->name, &like, reader->error));
   hr_status status = hr_take_former_names(reader, like);
   if (status == HR_OK && json_object_get(like, "like"))
     status = hr_json_fail(reader, "like", HR_ERROR_INVALID, "\"%.40s\" is itself like another device", name);
-  json_object_foreach(like, field, value)
-  {
-    if (status == HR_OK && !is_own(field) && !json_object_get(root, field))
-      json_object_set(root, field, value);
-  }
+  if (status == HR_OK)
+    status = take_architecture(reader, like, &architecture);
+  if (status == HR_OK)
+    take_missing(root, like, false);
+  json_decref(architecture);
   json_decref(like);
   return status;
 }
 
+/* GEMMs of a device that has not been measured have the band of its architecture's figures at least. */
+static void widen_band(hr_hardware *hardware, const json_t *architecture)
+{
+  for (size_t i = 0; i < hardware->interval_count; i++) {
+    if (hardware->intervals[i].kind == HR_INTERVAL_GEMM)
+      return;
+  }
+  hardware->error_band = fmax(hardware->error_band, json_number_value(json_object_get(architecture, "error_band")));
+}
+
 static hr_status read_file(const hr_input *input, hr_hardware *hardware, hr_error *error)
 {
-  json_t *root = NULL;
+  json_t *root = NULL, *architecture = NULL;
   HR_TRY(hr_json_parse(input->text, input->length, input->name, &root, error));
   const hr_json_reader reader = {root, input->name, "", error};
   hr_status status = hr_take_former_names(&reader, root);
   if (status == HR_OK)
     status = take_figures(&reader, root);
   if (status == HR_OK)
+    status = take_architecture(&reader, root, &architecture);
+  if (status == HR_OK)
     status = read_hardware(&reader, hardware);
+  if (status == HR_OK)
+    widen_band(hardware, architecture);
+  json_decref(architecture);
   json_decref(root);
   return status;
-}
-
-/* ---- the architecture ---- */
-
-/* The device whose costs of GEMM kernels those of its architecture have that lack their own, and a band for these. */
-static const struct {
-  const char *architecture, *device;
-  double error_band;
-} references[] = {{"hopper", "h200", 0.3}};
-
-static const size_t kernel_costs[] = {offsetof(hr_hardware, tma), offsetof(hr_hardware, aligned_4),
-                                      offsetof(hr_hardware, aligned_2), offsetof(hr_hardware, simt)};
-#define KERNEL_COSTS (sizeof kernel_costs / sizeof *kernel_costs)
-
-#define COST_NUMBERS (sizeof(hr_gemm_kernel_cost) / sizeof(double))
-
-static double *cost_numbers(hr_hardware *hardware, size_t i)
-{
-  return (double *)(void *)((char *)hardware + kernel_costs[i]);
-}
-
-static bool has_gemm_intervals(const hr_hardware *hardware)
-{
-  for (size_t i = 0; i < hardware->interval_count; i++) {
-    if (hardware->intervals[i].kind == HR_INTERVAL_GEMM)
-      return true;
-  }
-  return false;
-}
-
-static hr_status take_kernel_costs(const char *device, double error_band, hr_hardware *hardware, hr_error *error)
-{
-  const hr_catalog_entry *entry = built_in(device);
-  const hr_input input = {.text = entry->text, .length = entry->length, .name = entry->name};
-  hr_hardware reference = hr_hardware_default();
-  HR_TRY(read_file(&input, &reference, error));
-  for (size_t i = 0; i < KERNEL_COSTS; i++) {
-    double *own = cost_numbers(hardware, i), *known = cost_numbers(&reference, i);
-    for (size_t at = 0; at < COST_NUMBERS; at++)
-      own[at] = own[at] > 0 ? own[at] : known[at];
-  }
-  if (!has_gemm_intervals(hardware))
-    hardware->error_band = fmax(hardware->error_band, error_band);
-  return HR_OK;
-}
-
-/* Numbers of GEMM kernels' costs that a file lacks are those of its architecture. */
-static hr_status assume_kernel_costs(hr_hardware *hardware, hr_error *error)
-{
-  for (size_t i = 0; i < sizeof references / sizeof *references; i++) {
-    if (strcmp(hardware->about.architecture, references[i].architecture) == 0)
-      return take_kernel_costs(references[i].device, references[i].error_band, hardware, error);
-  }
-  return HR_OK;
 }
 
 hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr_error *error)
@@ -461,7 +450,6 @@ hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr
   HR_NEED(error, text, name);
   hr_hardware read = hr_hardware_default();
   HR_TRY(read_file(input, &read, error));
-  HR_TRY(assume_kernel_costs(&read, error));
   hr_error problem;
   hr_status status = hr_hardware_check(&read, &problem);
   if (status != HR_OK)
