@@ -104,49 +104,38 @@ static hr_attention prefill_of(int64_t tokens, int64_t heads, int64_t dim, hr_ma
 }
 
 /* 4608 tokens are 24 Q tiles of 192 rows for each of 8 heads: 192 items for 132 workers. The last Q tile of a head sees
- * 36 K/V tiles of 128 keys. Whoever has a short item claims another. */
-static void workers_of_attention_claim_items_when_they_end(void **state)
+ * 36 K/V tiles of 128 keys, one of the mean length 19. */
+static void the_last_worker_of_attention_ends_a_quarter_of_an_item_late(void **state)
 {
   (void)state;
   hr_attention a = prefill_of(4608, 8, 64, HR_MASK_CAUSAL);
   hr_flash_grid grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
   assert_true(grid.rows == 192 && grid.tiles.keys == 128 && grid.work_items == 192);
-  hr_flash_load longest = hr_flash_longest_load(&a, &grid, 1), mean = hr_flash_mean_load(&a, &grid);
-  assert_near(longest.tiles, 36);
-  assert_near(longest.items, 1);
+  hr_flash_load longest = hr_flash_longest_load(&a, &grid), mean = hr_flash_mean_load(&a, &grid);
+  assert_near(longest.tiles, 36);           /* 456 * 8 / 132 + 19 / 4 = 32.4 are less */
   assert_near(mean.tiles, 456 * 8 / 132.0); /* 2 + 3 + 5 + 6 + ... + 36 = 456 */
   assert_near(mean.items, 192 / 132.0);
-  a.batch = 2; /* 384 items: the first 132 have 36 to 24 tiles, the last ones 2 */
+  assert_near(longest.items, mean.items);
+  a.batch = 40;
   grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
-  longest = hr_flash_longest_load(&a, &grid, 1), mean = hr_flash_mean_load(&a, &grid);
-  assert_true(longest.tiles + longest.items <= mean.tiles + mean.items + 6);
+  longest = hr_flash_longest_load(&a, &grid), mean = hr_flash_mean_load(&a, &grid);
+  assert_near(longest.tiles, mean.tiles + 456 / 24.0 / 4);
   a.batch = 1, a.q_heads = a.k_heads = a.v_heads = 5; /* an item each */
   grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
-  longest = hr_flash_longest_load(&a, &grid, 1);
+  longest = hr_flash_longest_load(&a, &grid);
   assert_near(longest.tiles, 36);
   assert_near(longest.items, 1);
   a.window = 256; /* rows 4416 to 4607 see keys 4161 to 4607: tiles 32 to 35 */
-  longest = hr_flash_longest_load(&a, &grid, 1);
+  longest = hr_flash_longest_load(&a, &grid);
   assert_near(longest.tiles, 4);
 }
 
-/* Many items: nobody ends more than half of one behind the mean. Clusters take equal items in turn. */
-static void long_schedules_are_even(void **state)
+static void items_of_one_length_come_in_turn(void **state)
 {
   (void)state;
-  hr_attention a = prefill_of(4608, 8, 64, HR_MASK_CAUSAL);
-  a.batch = 40;
+  hr_attention a = prefill_of(8192, 9, 128, HR_MASK_NONE);
   hr_flash_grid grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
-  hr_flash_load longest = hr_flash_longest_load(&a, &grid, 1), mean = hr_flash_mean_load(&a, &grid);
-  assert_near(longest.tiles, mean.tiles + 456 / 24.0 / 2);
-  a.batch = 10; /* 1920 items, simulated */
-  grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
-  longest = hr_flash_longest_load(&a, &grid, 1), mean = hr_flash_mean_load(&a, &grid);
-  assert_true(longest.tiles + longest.items >= mean.tiles + mean.items);
-  assert_true(longest.tiles <= mean.tiles + 36);
-  a = prefill_of(8192, 9, 128, HR_MASK_NONE);
-  grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
-  longest = hr_flash_longest_load(&a, &grid, 1);
+  hr_flash_load longest = hr_flash_longest_load(&a, &grid);
   assert_near(longest.items, ceil((double)grid.work_items / (double)grid.at_once));
   assert_near(longest.tiles, longest.items * 8192 / (double)grid.tiles.keys);
 }
@@ -284,8 +273,8 @@ int main(void)
       cmocka_unit_test(decode_blocks_run_in_waves),
       cmocka_unit_test(larger_pages_and_none_take_less_time_to_read),
       cmocka_unit_test(splits_of_decode_are_combined),
-      cmocka_unit_test(workers_of_attention_claim_items_when_they_end),
-      cmocka_unit_test(long_schedules_are_even),
+      cmocka_unit_test(the_last_worker_of_attention_ends_a_quarter_of_an_item_late),
+      cmocka_unit_test(items_of_one_length_come_in_turn),
       cmocka_unit_test(the_mean_load_is_that_of_all_work_items_counted),
       cmocka_unit_test(the_mean_load_of_the_longest_call_is_a_formula),
       cmocka_unit_test(attention_on_hopper_takes_its_tiles_and_items),

@@ -49,7 +49,7 @@ double hr_predict_flash(const hr_hardware *hardware, const hr_attention *a, doub
       2 * rows * teams * (double)grid.tiles.keys * dims / (rate / slots) * (1 - GROUP_SHARE * (1 - groups));
   double item_ns = cost->block_ns + cost->element_ns * (double)hr_max64(a->qk_dim, a->v_dim) * rows / BLOCK_ROWS;
   hr_flash_load mean = hr_flash_mean_load(a, &grid);
-  hr_flash_load longest = hr_flash_longest_load(a, &grid, item_ns / tile_ns);
+  hr_flash_load longest = hr_flash_longest_load(a, &grid);
   double filled_ns = mean.tiles * tile_ns + mean.items * item_ns;
   double longest_ns = fmax(longest.tiles * tile_ns + longest.items * item_ns, filled_ns);
   double useful_ns = flops / rate;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which work items the workers of Headroom's attention kernel for Hopper process, by its schedule: items come in the
- * order of kernels/attention_tiles_sm90.cuh, find_item(). A worker, a team of consumer warpgroups, begins with the item
- * of its own number and claims the next one when all of K of its last item is under way
- * (kernels/attention_producer_sm90.cuh, produce_q()). */
+/* The work items of Headroom's attention kernel for Hopper on its workers, which are teams of consumer warpgroups: each
+ * claims the next item, long ones first, as it ends one (kernels/attention_producer_sm90.cuh, produce_q()). */
 #include "analysis/predict/flash_schedule.h"
 
 #include "base/checked.h"
 
 #include <math.h>
 
-#define WORKERS_MAX 512
-#define ITEMS_MAX 24     /* of a worker; in more the end hardly counts */
-#define AHEAD_KEYS 256.0 /* of K, that are under way */
+/* Of an item of the mean length, by which the last of the workers ends later than all of them would with equal loads.
+ * Fitted, and as good as a simulation of the claims (docs/notes/prediction.md). */
+#define LAST_SHARE 0.25
 
 /* K/V tiles that rows of work item number `item` of a head, counted from the first row, see. */
 static int64_t tiles_of(const hr_attention *a, const hr_flash_grid *grid, int64_t item)
@@ -23,76 +21,6 @@ static int64_t tiles_of(const hr_attention *a, const hr_flash_grid *grid, int64_
   if (a->window > 0)
     first = hr_max64(0, hr_min64(end - 1, before + first_row + 1 - a->window));
   return hr_ceil_div(end, grid->tiles.keys) - first / grid->tiles.keys;
-}
-
-/* The same of the work item that is number `index` in the order of processing. */
-static int64_t tiles_at(const hr_attention *a, const hr_flash_grid *grid, int64_t index)
-{
-  int64_t band_items = grid->band_heads * grid->q_tiles, band = hr_min64(index / band_items, grid->bands);
-  int64_t rest = index - band * band_items, all = a->q_heads * a->batch;
-  int64_t heads = band < grid->bands ? grid->band_heads : all - band * grid->band_heads;
-  return tiles_of(a, grid, grid->q_tiles - 1 - rest / heads);
-}
-
-typedef struct worker {
-  double ends, claims; /* its claimed items; when it claims another: in K/V tiles */
-  hr_flash_load load;
-} worker;
-
-typedef struct schedule {
-  const hr_attention *a;
-  const hr_flash_grid *grid;
-  double item_tiles; /* what an item costs besides its tiles, in tiles */
-  double ahead;      /* K/V tiles of an item that are left when the next one is claimed */
-  int64_t next;      /* item that nobody has claimed */
-  worker workers[WORKERS_MAX];
-  int heap[WORKERS_MAX]; /* the worker that claims first on top */
-  int running;
-} schedule;
-
-static void claim(schedule *s, worker *w)
-{
-  double tiles = (double)tiles_at(s->a, s->grid, s->next++);
-  w->claims = w->ends + fmax(0, tiles - s->ahead);
-  w->ends += tiles + s->item_tiles;
-  w->load.tiles += tiles;
-  w->load.items += 1;
-}
-
-/* Moves the top of the heap to its place. */
-static void sift(schedule *s)
-{
-  int moved = s->heap[0], at = 0;
-  for (int child = 1; child < s->running; child = 2 * at + 1) {
-    if (child + 1 < s->running && s->workers[s->heap[child + 1]].claims < s->workers[s->heap[child]].claims)
-      child++;
-    if (s->workers[s->heap[child]].claims >= s->workers[moved].claims)
-      break;
-    s->heap[at] = s->heap[child];
-    at = child;
-  }
-  s->heap[at] = moved;
-}
-
-/* First items. Later workers have shorter ones, if any: sorted by insertion from behind. */
-static void start(schedule *s, int workers)
-{
-  for (int i = 0; i < workers && s->next < s->grid->work_items; i++, s->running++)
-    claim(s, &s->workers[i]);
-  for (int i = s->running - 1, sorted = 0; i >= 0; i--, sorted++) {
-    int at = sorted;
-    for (; at > 0 && s->workers[s->heap[at - 1]].claims > s->workers[i].claims; at--)
-      s->heap[at] = s->heap[at - 1];
-    s->heap[at] = i;
-  }
-}
-
-static void run(schedule *s)
-{
-  while (s->next < s->grid->work_items) {
-    claim(s, &s->workers[s->heap[0]]);
-    sift(s);
-  }
 }
 
 /* Σ ⌊(start + step · i) / divisor⌋ for i = 0 … count − 1. Terms that are `divisor` apart differ by `step`, so that
@@ -134,22 +62,14 @@ hr_flash_load hr_flash_mean_load(const hr_attention *a, const hr_flash_grid *gri
   return (hr_flash_load){.tiles = share * tiles / (double)grid->q_tiles, .items = share};
 }
 
-hr_flash_load hr_flash_longest_load(const hr_attention *a, const hr_flash_grid *grid, double item_tiles)
+hr_flash_load hr_flash_longest_load(const hr_attention *a, const hr_flash_grid *grid)
 {
-  hr_flash_load mean = hr_flash_mean_load(a, grid), most = {0, 0};
-  double items = ceil(mean.items), end = 0;
+  hr_flash_load mean = hr_flash_mean_load(a, grid);
+  double first = (double)tiles_of(a, grid, 0), last = (double)tiles_of(a, grid, grid->q_tiles - 1);
+  double items = ceil(mean.items);
   if (items <= 1)
-    return (hr_flash_load){.tiles = (double)tiles_of(a, grid, grid->q_tiles - 1), .items = 1};
-  if (grid->tiles.cluster > 1) /* every at_once-th item, all of one length */
-    return (hr_flash_load){.tiles = items * (double)tiles_of(a, grid, 0), .items = items};
-  if (grid->at_once > WORKERS_MAX || mean.items > ITEMS_MAX)
-    return (hr_flash_load){.tiles = mean.tiles + mean.tiles / mean.items / 2, .items = mean.items};
-  schedule s = {.a = a, .grid = grid, .item_tiles = item_tiles, .ahead = AHEAD_KEYS / (double)grid->tiles.keys};
-  start(&s, (int)grid->at_once);
-  run(&s);
-  for (int64_t i = 0; i < grid->at_once; i++) {
-    if (s.workers[i].ends > end)
-      end = s.workers[i].ends, most = s.workers[i].load;
-  }
-  return most;
+    return (hr_flash_load){.tiles = last, .items = 1};
+  if (grid->tiles.cluster > 1 || first == last) /* every at_once-th item, all of one length */
+    return (hr_flash_load){.tiles = items * first, .items = items};
+  return (hr_flash_load){.tiles = fmax(mean.tiles * (1 + LAST_SHARE / mean.items), last), .items = mean.items};
 }

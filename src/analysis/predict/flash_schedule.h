@@ -14,7 +14,7 @@ typedef struct hr_flash_load {
 /** An equal share. */
 hr_flash_load hr_flash_mean_load(const hr_attention *attention, const hr_flash_grid *grid);
 
-/** Returns the load of the worker that ends last. `item_tiles` is what an item costs besides its tiles, in tiles. */
-hr_flash_load hr_flash_longest_load(const hr_attention *attention, const hr_flash_grid *grid, double item_tiles);
+/** The load of the worker that ends last. */
+hr_flash_load hr_flash_longest_load(const hr_attention *attention, const hr_flash_grid *grid);
 
 #endif
