@@ -144,7 +144,7 @@ typedef struct hr_ffn_experts {
  *  one layer read the same input, and their outputs are added. */
 typedef struct hr_layer_group {
   int64_t count;       /* number of such layers, wherever they are in the model */
-  int64_t norms;       /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
+  int64_t norms;       /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2, 4 (Gemma 2), up to 8 */
   bool parallel_block; /* mixer and feed-forward network read the same input, and their sum is added */
   bool norms_behind;   /* its two norms are behind mixer and network, not before them (OLMo 2) */
   hr_mixer_attention attention;

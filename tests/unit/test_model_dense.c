@@ -2,6 +2,8 @@
 /* Dense families that are read by their row: parameters, windows, layers that differ, and what is refused. */
 #include "reading.h"
 
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/workload.h>
 #include <headroom/memory.h>
 #include <inttypes.h>
 
@@ -307,6 +309,35 @@ static void gemma4_has_other_heads_without_a_window(void **state)
   assert_int_equal(cache_bytes(&m, 100), 2 * 100 * 2 * 2 * 32 * 2 + 2 * 32 * 2 * 4 * 16 * 2);
 }
 
+/* Gemma 4 26B-A4B: transformers 5.17 has as many parameters. A layer has 3 norms more before and behind its networks, a
+ * scale of the router's input, and one of each expert; a token passes 8 of 128 experts and the MLP. */
+static void gemma4_has_experts_beside_the_mlp(void **state)
+{
+  (void)state;
+  static const char text[] =
+      "{\"model_type\":\"gemma4_text\",\"hidden_size_per_layer_input\":0,\"enable_moe_block\":true,\"num_experts\":128,"
+      "\"top_k_experts\":8,\"moe_intermediate_size\":704,\"intermediate_size\":2112,\"hidden_size\":2816,"
+      "\"num_hidden_layers\":30,\"num_attention_heads\":16,\"num_key_value_heads\":8,\"head_dim\":256,"
+      "\"global_head_dim\":512,\"num_global_key_value_heads\":2,\"attention_k_eq_v\":true,\"sliding_window\":1024,"
+      "\"vocab_size\":262144}";
+  hr_model m = read_model(text);
+  static hr_operators list;
+  int64_t mlp_norms = 0;
+  hr_parameters p;
+  hr_workload workload = hr_workload_default(&m);
+  hr_error error;
+  assert_int_equal(m.group_count, 2);
+  assert_true(m.groups[0].dense.width == 2112 && m.groups[1].experts.width == 704);
+  assert_ok(hr_model_parameters(&m, &p, &error), error);
+  assert_int_equal(p.total, 25233141760);
+  assert_int_equal(p.total - p.active, 30 * INT64_C(120) * 3 * 704 * 2816);
+  assert_ok(hr_operators_list(&m, &workload, &list, &error), error);
+  for (size_t i = 0; i < list.count; i++)
+    mlp_norms +=
+        list.items[i].id == HR_OP_MLP_NORM || list.items[i].id == HR_OP_MLP_POST_NORM ? list.items[i].count : 0;
+  assert_int_equal(mlp_norms, 30 * 6);
+}
+
 static void layers_that_share_k_and_v_have_no_cache(void **state)
 {
   (void)state;
@@ -414,7 +445,7 @@ static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
        "c.json: hidden_size_per_layer_input: is missing, which means per-layer embeddings of 256"},
       {"\"model_type\":\"gemma4_text\",\"num_key_value_heads\":8,\"hidden_size_per_layer_input\":0,\"enable_moe_"
        "block\":true",
-       "c.json: enable_moe_block: true means experts beside the MLP"},
+       "c.json: num_experts: is missing"},
       {"\"model_type\":\"apertus\",\"post_norm\":true", "c.json: post_norm: only false is supported"},
       {"\"model_type\":\"hunyuan_v1_dense\",\"use_qk_norm\":false", "c.json: use_qk_norm: only true is supported"},
       {"\"model_type\":\"bitnet\"", "c.json: model_type: \"bitnet\" means norms within attention and MLP"},
@@ -448,6 +479,7 @@ int main(void)
       cmocka_unit_test(multi_query_attention_has_the_cache_of_one_head),
       cmocka_unit_test(layers_of_their_own_sizes_are_groups),
       cmocka_unit_test(gemma4_has_other_heads_without_a_window),
+      cmocka_unit_test(gemma4_has_experts_beside_the_mlp),
       cmocka_unit_test(layers_that_share_k_and_v_have_no_cache),
       cmocka_unit_test(positions_are_those_of_the_family),
       cmocka_unit_test(mpt_may_have_biases_and_learned_positions),

@@ -204,7 +204,7 @@ hr_status hr_check_layer(const hr_layer_group *layer, hr_error *error)
   HR_TRY(hr_check_range("count", layer->count, 1, error));
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     HR_TRY(hr_check_range(sizes[i].name, size_at(layer, sizes[i].offset), 0, error));
-  HR_TRY(hr_check_at_most("norms", layer->norms, "the most a layer can have", 4, error));
+  HR_TRY(hr_check_at_most("norms", layer->norms, "the most a layer can have", 8, error));
   if (!hr_has_mixer(layer) && !hr_has_ffn(layer))
     return hr_fail(error, HR_ERROR_INVALID,
                    "has neither a mixer (attention.q_heads, latent.q_heads, scan.heads) nor a "

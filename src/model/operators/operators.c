@@ -55,9 +55,10 @@ static void embedding(hr_operator_builder *builder)
     hr_append_linear(builder, HR_OP_EMBEDDING_PROJECTION_IN, builder->shard.rows, model->hidden, width);
 }
 
-static void hidden_norm(hr_operator_builder *builder, hr_operator_id id)
+static void hidden_norms(hr_operator_builder *builder, hr_operator_id id, int64_t count)
 {
-  hr_append_norm(builder, id, hr_checked(builder->shard.stream_rows), builder->model->hidden);
+  for (int64_t i = 0; i < count; i++)
+    hr_append_norm(builder, id, hr_checked(builder->shard.stream_rows), builder->model->hidden);
 }
 
 static void hidden_dropout(hr_operator_builder *builder, hr_operator_id id)
@@ -106,9 +107,10 @@ static void append_kinds(hr_operator_builder *builder, bool mixers)
 }
 
 /* The norms of a layer: before the mixer, before the feed-forward network, behind the mixer, behind the network. A
- * layer with only one of the two has one before it and one behind it; a parallel block may share the first. */
+ * layer with only one of the two has one before it and one behind it; a parallel block may share the first. More than
+ * four are before and behind the networks that a layer has beside each other. */
 typedef struct layer_norms {
-  bool before_mixer, behind_mixer, before_ffn, behind_ffn;
+  int64_t before_mixer, behind_mixer, before_ffn, behind_ffn;
 } layer_norms;
 
 static layer_norms norms_of(const hr_layer_group *layer)
@@ -118,20 +120,18 @@ static layer_norms norms_of(const hr_layer_group *layer)
   if (mixer && ffn && layer->norms_behind)
     return (layer_norms){false, n >= 1, false, n >= 2};
   if (mixer && ffn)
-    return (layer_norms){n >= 1, n >= 3, n >= 2, n >= 4};
+    return (layer_norms){n >= 1, n >= 3, n > 4 ? n / 2 - 1 : n >= 2, n > 4 ? (n - 1) / 2 : n >= 4};
   return (layer_norms){mixer && n >= 1, mixer && n >= 2, ffn && n >= 1, ffn && n >= 2};
 }
 
 static void mixer_block(hr_operator_builder *builder, const layer_norms *norms, bool parallel)
 {
-  if (norms->before_mixer)
-    hidden_norm(builder, HR_OP_ATTENTION_NORM);
+  hidden_norms(builder, HR_OP_ATTENTION_NORM, norms->before_mixer);
   gather_tokens(builder, HR_OP_ATTENTION_ALL_GATHER, parallel && builder->layer->norms > 1 ? 2 : 1);
   append_kinds(builder, true);
   if (!parallel)
     reduce(builder, HR_OP_ATTENTION_ALL_REDUCE, HR_OP_ATTENTION_REDUCE_SCATTER, 1);
-  if (norms->behind_mixer)
-    hidden_norm(builder, HR_OP_ATTENTION_POST_NORM);
+  hidden_norms(builder, HR_OP_ATTENTION_POST_NORM, norms->behind_mixer);
   hidden_dropout(builder, HR_OP_ATTENTION_DROPOUT);
   if (!parallel)
     residual(builder, HR_OP_ATTENTION_RESIDUAL, hr_count_mixers(builder->layer) + 1);
@@ -147,15 +147,13 @@ static bool has_split_ffn(const hr_operator_builder *builder)
 
 static void ffn_block(hr_operator_builder *builder, const layer_norms *norms, bool parallel)
 {
-  if (norms->before_ffn)
-    hidden_norm(builder, HR_OP_MLP_NORM);
+  hidden_norms(builder, HR_OP_MLP_NORM, norms->before_ffn);
   if (!parallel && has_split_ffn(builder))
     gather_tokens(builder, HR_OP_MLP_ALL_GATHER, 1);
   append_kinds(builder, false);
   if (parallel || has_split_ffn(builder))
     reduce(builder, HR_OP_MLP_ALL_REDUCE, HR_OP_MLP_REDUCE_SCATTER, parallel && builder->layer->norms > 1 ? 2 : 1);
-  if (norms->behind_ffn)
-    hidden_norm(builder, HR_OP_MLP_POST_NORM);
+  hidden_norms(builder, HR_OP_MLP_POST_NORM, norms->behind_ffn);
   hidden_dropout(builder, HR_OP_MLP_DROPOUT);
   residual(builder, HR_OP_MLP_RESIDUAL, parallel ? hr_count_mixers(builder->layer) + 2 : 2);
 }
@@ -195,7 +193,7 @@ static void head(hr_operator_builder *builder)
   const hr_model *model = builder->model;
   const hr_shard *shard = &builder->shard;
   if (model->final_norm)
-    hidden_norm(builder, HR_OP_FINAL_NORM);
+    hidden_norms(builder, HR_OP_FINAL_NORM, 1);
   if (model->head != HR_HEAD_NONE)
     gather_tokens(builder, HR_OP_LOGIT_ALL_GATHER, 1);
   if (shard->embedding_dim != model->hidden)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gemma: the activation has two names, of which the newer one counts. Gemma 4: layers that see all tokens have heads of
- * another size. */
+ * another size; experts may stand beside the MLP. */
+#include "model/config/config_experts.h"
 #include "model/config/config_layers.h"
 #include "model/config/families.h"
 
@@ -47,22 +48,35 @@ static void change_gemma4(const void *context, int64_t index, hr_layer_group *la
     layer->dense.width *= 2;
 }
 
-/* Per-layer embeddings and experts are other mechanisms; text is attended to causally unless the field says "all". */
+/* Per-layer embeddings are another mechanism; text is attended to causally unless the field says "all". */
 static hr_status refuse_gemma4(hr_config *config, const hr_family *family)
 {
   static const char embeddings[] = "hidden_size_per_layer_input", seen[] = "use_bidirectional_attention";
   const json_t *value = json_object_get(config->json.object, seen);
-  bool experts;
   if (strcmp(family->model_type, "gemma4_text") == 0 && !hr_config_present(config, embeddings))
     return hr_json_fail(&config->json, embeddings, HR_ERROR_UNSUPPORTED,
                         "is missing, which means per-layer embeddings of 256");
   hr_config_mark(config, "vocab_size_per_layer_input"); /* of those embeddings */
-  HR_TRY(hr_config_flag(config, "enable_moe_block", false, &experts));
-  if (experts)
-    return hr_json_fail(&config->json, "enable_moe_block", HR_ERROR_UNSUPPORTED, "true means experts beside the MLP");
   if (!value || json_is_null(value) || (json_is_string(value) && strcmp(json_string_value(value), "vision") == 0))
     hr_config_mark(config, seen);
   return HR_OK;
+}
+
+#define NORMS_WITH_EXPERTS 8 /* before and behind the experts, behind the MLP, and the scale of the router's input */
+
+/* Experts that read the same stream as the MLP; both outputs are added. The router has a scale for each expert. */
+static hr_status read_experts_beside(hr_config *config, hr_model *model)
+{
+  static const hr_expert_fields fields = {.count = {"num_experts", 0},
+                                          .active = {"top_k_experts", 0},
+                                          .width = {"moe_intermediate_size", 0},
+                                          .router_bias = true};
+  bool beside;
+  HR_TRY(hr_config_flag(config, "enable_moe_block", false, &beside));
+  if (!beside)
+    return HR_OK;
+  model->groups[0].norms = NORMS_WITH_EXPERTS;
+  return hr_config_experts(config, &fields, model);
 }
 
 /* The fraction of a head that layers without a window rotate. */
@@ -100,6 +114,7 @@ hr_status hr_finish_gemma4(hr_config *config, const hr_family *family, hr_model 
   gemma4_layers layers = {.count = layer->count};
   HR_TRY(refuse_gemma4(config, family));
   HR_TRY(hr_finish_gemma(config, family, model));
+  HR_TRY(read_experts_beside(config, model));
   hr_config_mark(config, "num_kv_shared_layers");
   HR_TRY(hr_json_integer_or(&config->json, "num_kv_shared_layers", 0, layers.count - 1, 0, &shared));
   HR_TRY(hr_config_flag(config, "use_double_wide_mlp", false, &layers.double_wide));
