@@ -33,12 +33,6 @@
 /* Memory writes whole sectors. */
 #define SECTOR_BYTES 32
 
-/* Kernels for operands that are aligned to less than TMA_BYTES have no smaller tiles. */
-#define MISALIGNED_TILE_MIN ((int64_t)64 * 64)
-
-/* Misaligned batched GEMMs lie between a loss by a tile's edge and the same loss for all tiles. */
-#define BATCHED_EDGE_EXPONENT 0.5
-
 /* Batched GEMMs that a library may compute in small tiles: least n, and largest k. */
 #define SMALL_TILE_MIN 128
 #define SMALL_TILE_DEPTH 512
@@ -74,9 +68,9 @@ static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t b
 }
 
 /* Sets the alignments of a prediction and returns the share of full speed at that alignment, which is the reference
- * tile's; *edge_exponent: how much more smaller tiles lose. */
+ * tile's; *by_edge: smaller tiles lose more. */
 static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p,
-                             double *edge_exponent)
+                             bool *by_edge)
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   p->m_alignment = alignment_of(gemm->m, bytes);
@@ -86,18 +80,18 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
                               operand_alignment(hr_gemm_b(gemm), false, bytes));
   int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
   p->alignment = hr_min64(operands, stored);
-  *edge_exponent = 0;
+  *by_edge = false;
   if (hardware->alignment_count == 0 || hardware->simt_formats[gemm->dtype])
     return 1;
   if (batched) {
-    *edge_exponent = p->alignment < TMA_BYTES ? BATCHED_EDGE_EXPONENT : 1;
+    *by_edge = true;
     return class_of(hardware, p->alignment)->bmm_share;
   }
   double share = class_of(hardware, operands)->gemm_share;
   if (operands < TMA_BYTES)
     return share;
   const hr_alignment_class *result = class_of(hardware, stored);
-  *edge_exponent = 1;
+  *by_edge = true;
   return fmin(share, result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
@@ -274,7 +268,6 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.depth_step = depth_step(hardware, gemm);
   bool misaligned = p->alignment < TMA_BYTES && !hardware->simt_formats[gemm->dtype];
   problem.split_k_bytes = hardware->split_k_bytes;
-  problem.min_area = misaligned ? MISALIGNED_TILE_MIN : 0;
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
                                hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
@@ -300,11 +293,11 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 
   hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->gemm_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
-  double edge_exponent;
-  double share = set_alignments(hardware, gemm, batched, &p, &edge_exponent);
+  bool by_edge;
+  double share = set_alignments(hardware, gemm, batched, &p, &by_edge);
   hr_tiling_problem problem = make_problem(hardware, gemm, batched, rate, &p);
   problem.alignment_share = share;
-  problem.edge_exponent = edge_exponent;
+  problem.by_edge = by_edge;
   set_family(gemm, &p, &problem);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;

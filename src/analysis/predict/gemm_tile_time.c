@@ -22,11 +22,11 @@
 static double slowdown_of(const hr_tiling_problem *problem, hr_tile tile)
 {
   double alignment_share = problem->alignment_share;
-  if (alignment_share >= 1 || problem->edge_exponent == 0)
+  if (alignment_share >= 1 || !problem->by_edge)
     return 1 / fmin(alignment_share, 1);
   double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
   double reference = (REFERENCE_TILE_M + REFERENCE_TILE_N) / (REFERENCE_TILE_M * REFERENCE_TILE_N);
-  return 1 + (1 / alignment_share - 1) * pow(edge / reference, problem->edge_exponent);
+  return 1 + (1 / alignment_share - 1) * edge / reference;
 }
 
 /* Bytes read from memory. If neither operand fits into half of the last-level cache, the result is computed in squares,

@@ -9,15 +9,6 @@
 
 #include <math.h>
 
-/* A device whose tiles are all smaller has its largest here. */
-static int64_t min_area(const hr_tiling_problem *problem)
-{
-  int64_t largest = 0;
-  for (size_t i = 0; i < problem->shape_count; i++)
-    largest = hr_max64(largest, problem->shapes[i].m * problem->shapes[i].n);
-  return hr_min64(problem->min_area, largest);
-}
-
 static int64_t tiles_in(const hr_gemm *gemm, hr_tile tile)
 {
   return hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
@@ -25,12 +16,9 @@ static int64_t tiles_in(const hr_gemm *gemm, hr_tile tile)
 
 static hr_tiling best_of_device(const hr_tiling_problem *problem)
 {
-  const int64_t least = min_area(problem);
   hr_tiling best = {.busy_ns = INFINITY};
   for (size_t i = 0; i < problem->shape_count; i++) {
     hr_tile tile = problem->shapes[i];
-    if (tile.m * tile.n < least)
-      continue;
     hr_tiling tiling = {.tile = tile, .cluster_m = 1, .cluster_n = 1, .blocks = 1};
     tiling.tiles = tiles_in(problem->gemm, tile);
     hr_keep_faster_tiling(problem, tiling, &best);

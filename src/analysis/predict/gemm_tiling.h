@@ -13,15 +13,14 @@ typedef struct hr_tiling_problem {
   const hr_tile *shapes; /* tiles of the format */
   size_t shape_count;
   int64_t slots, element_bytes;
-  int64_t result_bytes;      /* of an element of the result: 2 for operands of 8 bits */
-  int64_t split_k_bytes;     /* least of a split; 0: not given */
-  int64_t depth_step;        /* elements of k per step */
-  double slot_ns_per_flop;   /* of one slot at the library's rate */
-  double store_share;        /* of the bandwidth, at which the result is written */
-  int64_t min_area;          /* of the tiles that kernels for such operands have */
-  double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
-  double alignment_share;    /* of the reference tile; 1: aligned */
-  double edge_exponent;      /* of a tile's edge for its area, by which smaller tiles lose more; 0: all lose the same */
+  int64_t result_bytes;                /* of an element of the result: 2 for operands of 8 bits */
+  int64_t split_k_bytes;               /* least of a split; 0: not given */
+  int64_t depth_step;                  /* elements of k per step */
+  double slot_ns_per_flop;             /* of one slot at the library's rate */
+  double store_share;                  /* of the bandwidth, at which the result is written */
+  double slot_ns_per_stored;           /* per element of the result: the part of its store that compute does not hide */
+  double alignment_share;              /* of the reference tile; 1: aligned */
+  bool by_edge;                        /* smaller tiles lose more by misalignment: with their edge, not their area */
   const struct hr_gemm_family *family; /* whose tiles and cost are taken; NULL: `shapes` */
   const hr_gemm_kernel_cost *cost;     /* of the family */
   double load_a, load_b;               /* times as long that loads of A and B take by their alignment; of a family */
