@@ -273,13 +273,11 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
                                hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
   problem.store_share = whole_store_share(hardware);
   problem.split_ns = hardware->split_ns;
-  /* None of 10,000 batched tf32 GEMMs that cuBLASLt 13.1's heuristic was asked about on an H200 is split. */
-  bool whole = gemm->batch > 1 && gemm->dtype == HR_TF32 && hardware->tma.launch_ns > 0;
   /* An A100 leaves k of 16 × 3 × 30,000,000 whole: 780 ms; n = 2, aligned to 4 bytes, takes 5.7 ms. */
   bool odd = misaligned && p->alignment < WORD_BYTES;
-  problem.split_waves = whole || odd ? 0 : 1;
+  problem.split_waves = odd ? 0 : 1;
   problem.rate_slowdown = row_slowdown(hardware, gemm, problem.element_bytes) * small_tile_slowdown(hardware, gemm);
-  problem.step_ns = hardware->simt_formats[gemm->dtype] ? 0 : hardware->gemm_step_ns;
+  problem.step_ns = hardware->gemm_step_ns;
   return problem;
 }
 
