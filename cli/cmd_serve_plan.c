@@ -62,6 +62,8 @@ static int check(cli_run *run)
 {
   int code = cli_check_emit(run);
   if (code == CLI_GO_ON)
+    code = cli_match_engine(run);
+  if (code == CLI_GO_ON)
     code = cli_check_load(run);
   return code == CLI_GO_ON ? cli_check_prefill(run) : code;
 }

@@ -13,6 +13,9 @@ typedef struct cli_serve_work {
 
 /* ---- serve_options.c ---- */
 
+/** A server's --framework sets the engine; refused beside another --engine or --emit. CLI_GO_ON or an exit code. */
+int cli_match_engine(cli_run *run);
+
 /** The engine's defaults on the run's device. */
 hr_status cli_choose_engine(const cli_run *run, hr_serve_options *serve, hr_error *error);
 

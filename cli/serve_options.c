@@ -3,6 +3,20 @@
 #include "serve.h"
 #include "side_by_side.h"
 
+int cli_match_engine(cli_run *run)
+{
+  hr_serve_engine server;
+  const char *framework = hr_framework_name(run->options.framework);
+  if (!run->given[CLI_OPTION_framework] || hr_serve_engine_parse(framework, &server) != HR_OK)
+    return CLI_GO_ON; /* the step is of no server */
+  if (!run->given[CLI_OPTION_engine])
+    run->options.engine = server, run->given[CLI_OPTION_engine] = true;
+  if (run->options.engine == server || run->options.engine == HR_SERVE_NONE)
+    return CLI_GO_ON;
+  return cli_fail(EXIT_USAGE, "--framework %s: the plan is of another server, %s", framework,
+                  hr_serve_engine_name(run->options.engine));
+}
+
 hr_status cli_choose_engine(const cli_run *run, hr_serve_options *serve, hr_error *error)
 {
   hr_serve_engine engine = run->given[CLI_OPTION_engine] ? run->options.engine : HR_SERVE_VLLM;

@@ -115,7 +115,7 @@ def serving(model: ModelLike, known: Mapping[str, Any]) -> Tuple[Any, Any, Any, 
     """Model, device, step, and an hr_serve_options."""
     plan = calls.default(c.hr_serve_options)
     read, hardware, workload = subject(model, {name: value for name, value in known.items() if name != "batch"})
-    engine = _options.choice("hr_serve_engine_name")("engine", known.get("engine", "vllm"))
+    engine = _options.choice("hr_serve_engine_name")("engine", engine_of(known))
     calls.set_engine(plan, engine, hardware)
     _options.fill(plan, _options.SERVE, known)
     set_prices(plan, known)
@@ -126,6 +126,16 @@ def serving(model: ModelLike, known: Mapping[str, Any]) -> Tuple[Any, Any, Any, 
     if "prompt" not in known and 0 < left < plan.prompt_tokens:
         plan.prompt_tokens = left
     return read, hardware, workload, plan
+
+
+def engine_of(known: Mapping[str, Any]) -> str:
+    """The engine's name, which is that of a server whose step is predicted, or "none"."""
+    framework = known.get("framework")
+    server = framework if framework in ("vllm", "sglang", "trtllm") else None
+    engine = known.get("engine", server or "vllm")
+    if server and engine not in (server, "none"):
+        raise InvalidError(f"framework: {server} beside engine {engine!r}, another server")
+    return engine
 
 
 def set_prices(plan: Any, known: Mapping[str, Any]) -> None:

@@ -306,6 +306,7 @@ class Refusals(Folder):
                 (headroom.search, "heads: a range without a step", dict(heads=(5, 6, 1))),
                 (headroom.search, "serve_on: expected a list of 1 to 16 numbers", dict(serve_on=[])),
                 (headroom.serve_plan, "ttft: expected a number", dict(ttft="500ms")),
+                (headroom.serve_plan, "framework: sglang beside engine 'vllm'", dict(framework="sglang", engine="vllm")),
                 (headroom.serve_load, "load: none of", {}),
                 (headroom.serve_load, "draft and accept need each other", dict(rate=1, draft=3)),
                 (headroom.serve_load, "prompt: a trace has its own lengths", dict(trace=[(0, 1, 1)], prompt=5)),
