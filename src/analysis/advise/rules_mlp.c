@@ -2,6 +2,7 @@
 /* The width of the MLP: a brute-force search near the usual one. */
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
+#include "base/error.h"
 #include "model/reshape/reshape.h"
 
 #include <headroom/experimental/operators.h>
@@ -9,6 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MLP_OPERATORS                                                                                  \
   (HR_OPERATOR_BIT(HR_OP_MLP_UP) | HR_OPERATOR_BIT(HR_OP_MLP_GATE) | HR_OPERATOR_BIT(HR_OP_MLP_DOWN) | \
@@ -22,6 +24,33 @@
 #define FEW_FASTER 0.02
 #define WIDTHS_MAX 4096
 
+#define PASSES (HR_PASS_BGRAD + 1)
+
+/* The last operator of each pass. Those of gate and up are equal, and a GEMM's tiles take long to find. */
+typedef struct last_operators {
+  const hr_operator *op[PASSES];
+  double time_ns[PASSES];
+} last_operators;
+
+static bool are_equal(const hr_operator *a, const hr_operator *b)
+{
+  return a && a->kind == HR_KIND_GEMM && b->kind == HR_KIND_GEMM && a->bytes == b->bytes &&
+         a->activations == HR_ACTIVATIONS_UNQUANTIZED && b->activations == HR_ACTIVATIONS_UNQUANTIZED &&
+         memcmp(&a->gemm, &b->gemm, sizeof a->gemm) == 0;
+}
+
+/* Sets last->time_ns[op->pass]. */
+static hr_status predict_after(const hr_advice *advice, const hr_operator *op, last_operators *last)
+{
+  hr_prediction prediction;
+  if (!are_equal(last->op[op->pass], op)) {
+    HR_TRY(hr_predict_operator(&advice->hardware, op, &prediction, NULL));
+    last->time_ns[op->pass] = prediction.time_ns;
+  }
+  last->op[op->pass] = op;
+  return HR_OK;
+}
+
 /* Width per ns of the GEMMs and the activation of a layer's MLP; 0 if they cannot be predicted. */
 static double rate_at(hr_advice_context *context, int64_t width)
 {
@@ -31,15 +60,15 @@ static double rate_at(hr_advice_context *context, int64_t width)
   hr_set_mlp_width(&model, width, advice->workload.tensor_parallel);
   if (hr_operators_list(&model, &advice->workload, operators, NULL) != HR_OK)
     return 0;
+  last_operators last = {.op = {NULL}};
   double time_ns = 0;
   for (size_t i = 0; i < operators->count; i++) {
     const hr_operator *op = &operators->items[i];
-    hr_prediction prediction;
     if (!(HR_OPERATOR_BIT(op->id) & MLP_OPERATORS))
       continue;
-    if (hr_predict_operator(&advice->hardware, op, &prediction, NULL) != HR_OK)
+    if (predict_after(advice, op, &last) != HR_OK)
       return 0;
-    time_ns += (double)op->count * prediction.time_ns;
+    time_ns += (double)op->count * last.time_ns[op->pass];
   }
   return time_ns > 0 ? (double)width / time_ns : 0;
 }

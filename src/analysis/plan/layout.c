@@ -72,8 +72,9 @@ hr_status hr_training_add_layout(hr_training_state *state, hr_training_count *co
     return HR_OK;
   }
   const hr_subject subject = {.model = state->model, .workload = workload, .hardware = state->hardware};
-  HR_TRY(hr_fill_step_with(&subject, &state->scratch->microbatch, &state->scratch->step, error));
-  set_step(&state->scratch->step.about, &layout);
+  hr_step_about about;
+  HR_TRY(hr_time_step(&subject, state->microbatch, &about, error));
+  set_step(&about, &layout);
   set_run(&state->plan->options, &layout);
   count->fitting++;
   return append(state, &layout, error);

@@ -213,7 +213,7 @@ static hr_status choose(enumeration *e, hr_training_dimension dimension, unsigne
   for (size_t i = 0; i < tried->count; i++) {
     dimensions[dimension].set(e, &e->workload, tried->items[i]);
     if (dimension < HR_TRAINING_STAGES)
-      e->state->scratch->microbatch.count = 0;
+      e->state->microbatch->sums.operator_count = 0;
     unsigned accepting = hr_training_accepting(frameworks, dimension, e->state->split, &e->workload);
     if (is_accepted(e, accepting))
       HR_TRY(choose(e, dimension + 1, accepting, error));

@@ -99,9 +99,10 @@ static int by_rank(const void *a, const void *b)
 {
   const hr_training_layout *left = a, *right = b;
   const hr_workload *l = &left->workload, *r = &right->workload;
+  if (left->devices != right->devices || left->tokens_per_s != right->tokens_per_s)
+    return left->devices != right->devices ? by_number(&left->devices, &right->devices)
+                                           : order_of(right->tokens_per_s, left->tokens_per_s);
   const int orders[] = {
-      order_of((double)left->devices, (double)right->devices),
-      order_of(right->tokens_per_s, left->tokens_per_s),
       order_of((double)left->memory_bytes, (double)right->memory_bytes),
       by_number(&l->tensor_parallel, &r->tensor_parallel),
       by_number(&l->pipeline_stages, &r->pipeline_stages),
@@ -198,10 +199,10 @@ static hr_status plan_for(const hr_subject *subject, const hr_workload *workload
   HR_TRY(hr_model_set_weights(&split, "bf16", error));
   state->split = &split;
   state->hardware = subject->hardware;
-  state->scratch = malloc(sizeof *state->scratch);
-  hr_status status = state->scratch ? fill_plan(state, error)
-                                    : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the layouts");
-  free(state->scratch);
+  state->microbatch = calloc(1, sizeof *state->microbatch);
+  hr_status status = state->microbatch ? fill_plan(state, error)
+                                       : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the layouts");
+  free(state->microbatch);
   return status;
 }
 

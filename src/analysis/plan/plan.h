@@ -6,19 +6,13 @@
 #include "analysis/plan/rules.h"
 #include "analysis/predict/step.h"
 
-/** What a plan computes with, too large for a small stack. */
-typedef struct hr_training_scratch {
-  hr_step step;
-  hr_microbatch microbatch; /* of the layouts that differ in stages and replicas alone */
-} hr_training_scratch;
-
 /** What is planned. */
 typedef struct hr_training_state {
   const hr_hardware *hardware;
   const hr_model *model;
-  const hr_model *split; /* the same without quantized weights, whose blocks training does not have */
-  hr_workload workload;  /* a training step on one device */
-  hr_training_scratch *scratch;
+  const hr_model *split;     /* the same without quantized weights, whose blocks training does not have */
+  hr_workload workload;      /* a training step on one device */
+  hr_microbatch *microbatch; /* of the layouts that differ in stages and replicas alone */
   hr_training_plan *plan;
   size_t capacity; /* of plan->layouts */
 } hr_training_state;

@@ -216,21 +216,28 @@ static double family_min_ns(const hr_tiling_problem *problem, const hr_tiling *t
   return (double)tiling->waves * (arithmetic_ns + steps_ns + stores_ns);
 }
 
-/* Compute and memory overlap. */
-static bool exceeds(const hr_tiling_problem *problem, double compute_ns, double max_ns)
+/* Rounding decides about a tiling that is exactly as fast. */
+#define ROUNDING 1e-12
+
+/* Whether waves of `slow_ns` at the settled clock and a split's reduction take more than `max_ns`: compute and memory
+ * overlap, and the clock is that of clock_of(). */
+static bool exceeds(const hr_tiling_problem *problem, double slow_ns, double reduction_ns, double max_ns)
 {
-  double memory_ns = problem->memory_min_ns;
-  return compute_ns * compute_ns * compute_ns + memory_ns * memory_ns * memory_ns > max_ns * max_ns * max_ns;
+  const hr_hardware *hardware = problem->hardware;
+  double memory_ns = problem->memory_min_ns, fastest = fmax(hardware->boost, fmax(hardware->burst, 1));
+  double clock = is_misaligned(problem) ? 1 : fastest, compute_ns = slow_ns / clock + reduction_ns;
+  double cube = compute_ns * compute_ns * compute_ns;
+  if (clock > 1 && hardware->about.clock != HR_CLOCK_BURST)
+    cube = fmax(cube, slow_ns * slow_ns * fmin(slow_ns, problem->matrix_ns));
+  return cube + memory_ns * memory_ns * memory_ns > max_ns * max_ns * max_ns * (1 + ROUNDING);
 }
 
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling)
 {
-  const hr_hardware *hardware = problem->hardware;
   bool fixed_clock = is_misaligned(problem); /* theirs is measured at its limit */
-  double fastest = fixed_clock ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
   tiling->waves = hr_ceil_div(tiling->tiles * tiling->splits, problem->slots);
   tiling->refill_ns = 0;
-  if (problem->family && exceeds(problem, family_min_ns(problem, tiling) / fastest, max_ns))
+  if (problem->family && exceeds(problem, family_min_ns(problem, tiling), 0, max_ns))
     return false;
   if (problem->family)
     set_family_slot(problem, tiling);
@@ -238,7 +245,7 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tili
     set_slot(problem, tiling);
   tiling->reduction_ns = reduction_ns(problem, tiling->splits);
   double slow_ns = (double)tiling->waves * tiling->slot_ns * tiling->slowdown + tiling->refill_ns;
-  if (exceeds(problem, slow_ns / fastest + tiling->reduction_ns, max_ns))
+  if (exceeds(problem, slow_ns, tiling->reduction_ns, max_ns))
     return false;
   tiling->clock = fixed_clock ? 1 : clock_of(problem, slow_ns);
   tiling->compute_ns = slow_ns / tiling->clock + tiling->reduction_ns;
@@ -326,10 +333,10 @@ static void keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tilin
   }
 }
 
-void hr_keep_faster_tiling(const hr_tiling_problem *problem, hr_tiling tiling, hr_tiling *best)
+void hr_keep_faster_tiling(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
   if (problem->family)
-    keep_faster_waves(problem, &tiling, best);
+    keep_faster_waves(problem, tiling, best);
   else
-    keep_faster_doubled(problem, &tiling, best);
+    keep_faster_doubled(problem, tiling, best);
 }

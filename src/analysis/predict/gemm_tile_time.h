@@ -10,7 +10,7 @@
  *  anyway. */
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling);
 
-/** Sets *best to the fastest split of k with the tile of `tiling`, if that is faster than *best. */
-void hr_keep_faster_tiling(const hr_tiling_problem *problem, hr_tiling tiling, hr_tiling *best);
+/** Sets *best to the fastest split of k with the tile of `tiling`, if that is faster than *best. Changes *tiling. */
+void hr_keep_faster_tiling(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best);
 
 #endif

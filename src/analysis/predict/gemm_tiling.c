@@ -21,13 +21,19 @@ static hr_tiling best_of_device(const hr_tiling_problem *problem)
     hr_tile tile = problem->shapes[i];
     hr_tiling tiling = {.tile = tile, .cluster_m = 1, .cluster_n = 1, .blocks = 1};
     tiling.tiles = tiles_in(problem->gemm, tile);
-    hr_keep_faster_tiling(problem, tiling, &best);
+    hr_keep_faster_tiling(problem, &tiling, &best);
   }
   return best;
 }
 
 /* Clusters of more matrices could have more tiles than can be counted. */
 #define CLUSTERED_BATCH_MAX ((int64_t)1 << 40)
+
+/* Tiles along a side, in whole clusters, whose sizes are powers of two. */
+static int64_t tiles_along(int64_t size, int64_t tile, int64_t cluster)
+{
+  return (hr_ceil_div(size, tile) + cluster - 1) & -cluster;
+}
 
 static hr_tiling tiling_of(const hr_gemm *gemm, const hr_family_tile *tile)
 {
@@ -36,8 +42,8 @@ static hr_tiling tiling_of(const hr_gemm *gemm, const hr_family_tile *tile)
                       .cluster_m = clusters ? tile->cluster_m : 1,
                       .cluster_n = clusters ? tile->cluster_n : 1,
                       .blocks = tile->blocks};
-  tiling.tiles = hr_round_up(hr_ceil_div(gemm->m, tile->m), tiling.cluster_m) *
-                 hr_round_up(hr_ceil_div(gemm->n, tile->n), tiling.cluster_n) * gemm->batch;
+  tiling.tiles =
+      tiles_along(gemm->m, tile->m, tiling.cluster_m) * tiles_along(gemm->n, tile->n, tiling.cluster_n) * gemm->batch;
   return tiling;
 }
 
@@ -74,8 +80,10 @@ static hr_tiling best_of_family(const hr_tiling_problem *all)
   hr_tiling best = {.busy_ns = INFINITY};
   for (size_t i = 0; i < all->family->tile_count; i++) {
     const hr_family_tile *tile = &all->family->tiles[i];
-    if (has_kernel(all, tile))
-      hr_keep_faster_tiling(&problem, tiling_of(all->gemm, tile), &best);
+    if (!has_kernel(all, tile))
+      continue;
+    hr_tiling tiling = tiling_of(all->gemm, tile);
+    hr_keep_faster_tiling(&problem, &tiling, &best);
   }
   hr_set_tiling_time(all, INFINITY, &best);
   return best;

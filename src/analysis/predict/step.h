@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_PREDICT_STEP_H
 #define HR_ANALYSIS_PREDICT_STEP_H
 
-#include <headroom/predict.h>
+#include "analysis/predict/step_sums.h"
 
 /* About half a megabyte: too large for a small stack. */
 struct hr_step {
@@ -13,12 +13,20 @@ struct hr_step {
   uint8_t libraries[HR_OPERATORS_MAX];         /* hr_collective_library of communication; else 0 */
 };
 
-/** Predictions of a microbatch's operators, in their order, without those between pipeline stages. Workloads that
- *  differ in stages, microbatches, replicas, ZeRO stage and overlap alone have them in common. Count 0: none is
- *  predicted. */
+#define HR_KNOWN_OPERATORS 4096
+
+/** An operator whose prediction is known. */
+typedef struct hr_known_operator {
+  hr_operator op;
+  hr_prediction prediction;
+} hr_known_operator;
+
+/** A microbatch of training steps of a model on a device, which workloads have in common that differ in stages,
+ *  microbatches, replicas, ZeRO stage and overlap alone. Several megabytes. */
 typedef struct hr_microbatch {
-  size_t count;
-  hr_prediction predictions[HR_OPERATORS_MAX];
+  hr_step_sums sums;                           /* without what is between stages and replicas; of none: not known */
+  hr_operators operators;                      /* to work with */
+  hr_known_operator known[HR_KNOWN_OPERATORS]; /* of all microbatches; of those with the same place the last */
 } hr_microbatch;
 
 /** hr_predict_operator() of an operator between others of a step of a phase. */
@@ -40,11 +48,12 @@ hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const
 hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                              hr_step *step, hr_error *error);
 
-/** hr_fill_step() on a device that has been checked. What `microbatch` has is not predicted anew; what it lacks is
- *  added. */
-hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error);
+/** What hr_predict_step() says of a training step whose device, model and workload have been checked. Takes what
+ *  `microbatch` knows, and adds what it lacks; its zeros know nothing. */
+hr_status hr_time_step(const hr_subject *subject, hr_microbatch *microbatch, hr_step_about *about, hr_error *error);
 
-/** The same, taking predictions of equal operators from `known`, another step of the device and phase. */
+/** hr_fill_step() on a device that has been checked, taking predictions of equal operators from `known`, another step
+ *  of the device and phase. */
 hr_status hr_fill_step_near(const hr_subject *subject, const hr_step *known, hr_step *step, hr_error *error);
 
 #endif

@@ -12,6 +12,11 @@
 hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, hr_operators *operators,
                             hr_error *error);
 
+/** Lists the operators of a training step that the numbers of stages, parts and replicas and the ZeRO stage change: what
+ *  is sent between stages and replicas, and the optimizer. */
+hr_status hr_list_operators_between(const hr_model *model, const hr_workload *workload, hr_operators *operators,
+                                    hr_error *error);
+
 /** What the backward pass of a forward operator needs beside the operator. */
 typedef struct hr_backward_facts {
   int64_t bytes;      /* of a memory or communication operator's backward pass */

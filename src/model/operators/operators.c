@@ -227,19 +227,43 @@ static hr_status sum_up(hr_operators *operators, hr_error *error)
   return HR_OK;
 }
 
+static hr_status begin(const hr_model *model, const hr_workload *workload, hr_operators *operators,
+                       hr_operator_builder *builder, hr_error *error)
+{
+  builder->model = model;
+  builder->workload = workload;
+  builder->to = operators;
+  builder->layer = NULL;
+  builder->overflow = builder->full = false;
+  hr_begin_tensors(builder);
+  operators->count = 0;
+  return hr_shard_sizes(model, workload, &builder->shard, error);
+}
+
+static hr_status end(hr_operator_builder *builder, hr_error *error)
+{
+  const hr_workload *workload = builder->workload;
+  if (!builder->overflow && workload->phase == HR_PHASE_TRAIN) {
+    hr_append_backward(builder);
+    HR_TRY(hr_append_replica_communication(builder, error));
+    HR_TRY(hr_append_optimizer(builder, error));
+  }
+  if (builder->overflow)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "%s: its FLOPs or bytes do not fit into 63 bits",
+                   hr_operator_id_name(builder->overflow_id));
+  if (builder->full)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "the layers differ so much that a step has more than %d operators",
+                   HR_OPERATORS_MAX);
+  hr_apply_framework(builder->model, workload, builder->to);
+  hr_fuse_operators(builder->model, workload, builder->to);
+  return sum_up(builder->to, error);
+}
+
 hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, hr_operators *operators,
                             hr_error *error)
 {
   hr_operator_builder builder; /* not cleared: a search builds a hundred thousand per second */
-  builder.model = model;
-  builder.workload = workload;
-  builder.to = operators;
-  builder.layer = NULL;
-  builder.overflow = builder.full = false;
-  hr_begin_tensors(&builder);
-  operators->count = 0;
-  HR_TRY(hr_shard_sizes(model, workload, &builder.shard, error));
-
+  HR_TRY(begin(model, workload, operators, &builder, error));
   embedding(&builder);
   for (size_t i = 0; i < model->group_count; i++)
     layers(&builder, &model->groups[i]);
@@ -247,20 +271,16 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
   hr_begin_tensors(&builder);
   head(&builder);
   loss(&builder);
-  if (!builder.overflow && workload->phase == HR_PHASE_TRAIN) {
-    hr_append_backward(&builder);
-    HR_TRY(hr_append_replica_communication(&builder, error));
-    HR_TRY(hr_append_optimizer(&builder, error));
-  }
-  if (builder.overflow)
-    return hr_fail(error, HR_ERROR_OVERFLOW, "%s: its FLOPs or bytes do not fit into 63 bits",
-                   hr_operator_id_name(builder.overflow_id));
-  if (builder.full)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "the layers differ so much that a step has more than %d operators",
-                   HR_OPERATORS_MAX);
-  hr_apply_framework(model, workload, operators);
-  hr_fuse_operators(model, workload, operators);
-  return sum_up(operators, error);
+  return end(&builder, error);
+}
+
+hr_status hr_list_operators_between(const hr_model *model, const hr_workload *workload, hr_operators *operators,
+                                    hr_error *error)
+{
+  hr_operator_builder builder;
+  HR_TRY(begin(model, workload, operators, &builder, error));
+  send_to_next_stage(&builder);
+  return end(&builder, error);
 }
 
 hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, hr_operators *operators,
