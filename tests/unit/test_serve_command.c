@@ -138,9 +138,6 @@ static void a_plan_that_a_line_cannot_express_is_refused_by_its_option(void **st
   (void)state;
   for (hr_serve_engine engine = HR_SERVE_VLLM; engine <= HR_SERVE_TRTLLM; engine++) {
     asked of = usual(engine);
-    of.options.disaggregated = true;
-    assert_refused(&of, "--disaggregated");
-    of = usual(engine);
     of.workload.framework = HR_FRAMEWORK_HEADROOM;
     assert_refused(&of, "--framework headroom");
     of = usual(engine);
@@ -166,6 +163,49 @@ static void a_plan_that_a_line_cannot_express_is_refused_by_its_option(void **st
   assert_refused(&of, "turbomind");
   of = usual(HR_SERVE_NONE);
   assert_refused(&of, "none");
+}
+
+/* Mixtral's prompts on pairs of devices: each server of a role has its own t, batch and port. */
+static void disaggregated_servers_have_lines_by_role_and_a_router(void **state)
+{
+  (void)state;
+  asked of = usual(HR_SERVE_VLLM);
+  of.options.disaggregated = true, of.options.tensor_parallel = 4, of.options.prefill_tensor_parallel = 2;
+  assert_has(&of, "# on each host that prefills, with 2 devices\n"
+                  "VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname) vllm serve mistralai/Mixtral-8x7B-v0.1 \\\n"
+                  "  --tensor-parallel-size 2 \\\n  --max-num-seqs 1 \\\n");
+  assert_has(&of, "--port 8100 \\\n"
+                  "  --kv-transfer-config '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_producer\"}'\n");
+  assert_has(&of, "# on each host that decodes, with 4 devices\n"
+                  "VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname) vllm serve mistralai/Mixtral-8x7B-v0.1 \\\n"
+                  "  --tensor-parallel-size 4 \\\n  --max-num-seqs 16 \\\n");
+  assert_has(&of, "--decoder-hosts decode-1 \\\n  --decoder-ports 8200\n");
+  of.options.pipeline_stages = 2;
+  assert_refused(&of, "stages' caches");
+  of = usual(HR_SERVE_SGLANG);
+  of.options.disaggregated = true, of.options.pipeline_stages = 2;
+  assert_has(&of, "--tp-size 2 \\\n  --pp-size 2 \\\n");
+  assert_has(&of, "--disaggregation-mode prefill \\\n  --disaggregation-transfer-backend nixl\n");
+  assert_has(&of, "--disaggregation-mode decode \\\n");
+  assert_has(&of, " \\\n  --decode http://decode-1:8200 \\\n");
+}
+
+/* The files of TensorRT-LLM have room for a prompt of 2048 tokens in the transfer's buffer. */
+static void servers_of_trtllm_read_files(void **state)
+{
+  (void)state;
+  asked of = usual(HR_SERVE_TRTLLM);
+  of.options.disaggregated = true, of.options.recommend = 100;
+  assert_has(&of, "cat > prefill.yml <<END\ndisable_overlap_scheduler: true\ncache_transceiver_config:\n"
+                  "  backend: NIXL\n  max_tokens_in_buffer: 2048\nEND\n");
+  assert_has(&of, "--port 8200 \\\n  --config decode.yml\n");
+  assert_has(&of, "    - decode-2:8200\n");
+  of.options.recommend = 1e7;
+  assert_refused(&of, "a router's line lists");
+  of = usual(HR_SERVE_TRTLLM);
+  of.options.disaggregated = true, of.options.tensor_parallel = 1;
+  of.model = shipped_model("mamba-codestral-7b-v0.1");
+  assert_refused(&of, "equal layers");
 }
 
 static void flags_follow_the_plan(void **state)
@@ -195,6 +235,8 @@ int main(void)
       cmocka_unit_test(groups_that_share_experts_are_data_parallel),
       cmocka_unit_test(formats_have_each_servers_names),
       cmocka_unit_test(a_plan_that_a_line_cannot_express_is_refused_by_its_option),
+      cmocka_unit_test(disaggregated_servers_have_lines_by_role_and_a_router),
+      cmocka_unit_test(servers_of_trtllm_read_files),
       cmocka_unit_test(flags_follow_the_plan),
       cmocka_unit_test(a_models_name_is_one_word_for_a_shell),
   };

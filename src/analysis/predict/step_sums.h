@@ -23,7 +23,7 @@ typedef struct hr_replica_times {
   double sent; /* of all microbatches of the step */
 } hr_replica_times;
 
-/** Of all layers and stages, for one microbatch. Zeros: of no operator. */
+/** Sums of one microbatch in all layers and stages; zeros are those of no operator. */
 typedef struct hr_step_sums {
   size_t operator_count;
   hr_part_times parts[HR_STEP_FIGURES], communication;

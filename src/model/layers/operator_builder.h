@@ -12,8 +12,8 @@
 hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, hr_operators *operators,
                             hr_error *error);
 
-/** Lists the operators of a training step that the numbers of stages, parts and replicas and the ZeRO stage change: what
- *  is sent between stages and replicas, and the optimizer. */
+/** Lists the operators of a training step that the numbers of stages, parts and replicas and the ZeRO stage change:
+ *  what is sent between stages and replicas, and the optimizer. */
 hr_status hr_list_operators_between(const hr_model *model, const hr_workload *workload, hr_operators *operators,
                                     hr_error *error);
 
