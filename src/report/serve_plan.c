@@ -81,7 +81,7 @@ void hr_print_serve_formats(const hr_document *document, const hr_model *model, 
                  found.weights, hr_dtype_name(workload->dtype), found.kv_cache, found.gemm);
   if (strstr(found.gemm, "fp8"))
     hr_print_field(document, "",
-                   "frameworks' fp8 GEMMs differ, a few take twice the predicted time: wide bands (docs/serving.md)");
+                   "frameworks' fp8 GEMMs differ, a few take twice the predicted time: TTFT has a wide band");
 }
 
 /* ---- JSON ---- */

@@ -45,11 +45,11 @@ static hr_status try_prefill(void *context, int64_t instances, bool *enough, hr_
 {
   prefill_trial *trial = context;
   hr_load_prefill *prefill = trial->prefill;
-  double limit_ns = hr_load_sure_ttft_ns(trial->serve, &prefill->server.engine);
   prefill->instances = instances;
   hr_load_cluster cluster = {.prefill = {.server = &prefill->server, .instances = (size_t)instances}};
   trial->point = (hr_load_point){.prefill_instances = instances};
   HR_TRY(simulate(&cluster, trial->load, trial->records, &trial->point, error));
+  const double limit_ns = hr_load_sure_ttft_ns(trial->serve, &prefill->server.engine, &trial->point);
   trial->enough = trial->point.keeps_up && within(trial->point.ttft_ns.p90, limit_ns);
   /* Where no number is within the limit, those that keep up are. */
   *enough = trial->enough || (trial->point.keeps_up && !hr_load_reaches_ttft(&prefill->server, trial->load, limit_ns));

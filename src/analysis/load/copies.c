@@ -47,9 +47,16 @@ hr_load_end hr_load_sure_end(const hr_serve_options *serve)
   return serve->sure > 0 ? HR_LOAD_HIGH : HR_LOAD_PREDICTED;
 }
 
-double hr_load_sure_ttft_ns(const hr_serve_options *serve, const hr_load_engine *engine)
+double hr_load_ttft_high(const hr_load_engine *engine, const hr_load_point *point)
 {
-  return serve->ttft_limit_ns / (serve->sure > 0 && engine->ttft_high > 0 ? engine->ttft_high : 1);
+  double rate = point->output_tokens_per_s / (double)hr_max64(point->instances, 1);
+  double high = rate > HR_LOAD_BUSY ? engine->ttft_busy : engine->ttft_high;
+  return high > 0 ? high : 1;
+}
+
+double hr_load_sure_ttft_ns(const hr_serve_options *serve, const hr_load_engine *engine, const hr_load_point *point)
+{
+  return serve->ttft_limit_ns / (serve->sure > 0 ? hr_load_ttft_high(engine, point) : 1);
 }
 
 /* ---- the search ---- */

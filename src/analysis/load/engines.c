@@ -20,9 +20,9 @@ hr_load_engine hr_load_engine_of(hr_serve_engine engine, int64_t tensor_parallel
     double step_ms[4];
   } rows[HR_SERVE_ENGINE_COUNT] = {
 #define HR_LOAD_ENGINE(name, mixes, splits, reserved, t1, t2, t4, t8, sequence_ms, arrival_ms, low, high, ttft_low,   \
-                       ttft_high)                                                                                     \
+                       ttft_high, ttft_busy)                                                                          \
   [name] = {{mixes, splits, false, reserved, 0, (sequence_ms)*NS_PER_MS, (arrival_ms)*NS_PER_MS, low, high, ttft_low, \
-             ttft_high},                                                                                              \
+             ttft_high, ttft_busy},                                                                                   \
             {t1, t2, t4, t8}},
 #include "analysis/load/engines.inc"
 #undef HR_LOAD_ENGINE

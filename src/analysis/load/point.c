@@ -62,7 +62,7 @@ void hr_load_set_bands(const hr_load_engine *engine, const hr_load_point *low, c
                        hr_load_point *point)
 {
   double ttft_low = engine->ttft_low > 0 ? engine->ttft_low : 1;
-  double ttft_high = engine->ttft_high > 0 ? engine->ttft_high : 1;
+  double ttft_high = hr_load_ttft_high(engine, point);
   point->ttft_low_ns = bound(&low->ttft_ns, ttft_low, &point->ttft_ns, fmin);
   point->ttft_high_ns = bound(&high->ttft_ns, ttft_high, &point->ttft_ns, fmax);
   point->tpot_low_ns = bound(&low->tpot_ns, 1, &point->tpot_ns, fmin);
@@ -142,10 +142,11 @@ static hr_status try_copies(void *context, int64_t instances, bool *enough, hr_e
 {
   copies_trial *trial = context;
   const hr_load_options *load = trial->load;
-  double ttft_ns = hr_load_sure_ttft_ns(trial->serve, &trial->server->engine), tpot_ns = trial->serve->tpot_limit_ns;
+  const double tpot_ns = trial->serve->tpot_limit_ns;
   trial->point = trial->begun;
   trial->point.instances = instances;
   HR_TRY(simulate(trial->server, load, trial->records, &trial->point, error));
+  const double ttft_ns = hr_load_sure_ttft_ns(trial->serve, &trial->server->engine, &trial->point);
   *enough = trial->point.keeps_up &&
             (within(trial->point.ttft_ns.p90, ttft_ns) || !hr_load_reaches_ttft(trial->server, load, ttft_ns)) &&
             (within(trial->point.tpot_ns.p90, tpot_ns) || !hr_load_reaches_tpot(trial->server, load, tpot_ns));

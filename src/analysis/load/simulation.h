@@ -49,6 +49,10 @@ double hr_load_behind_ns(const hr_load_costs *costs, const hr_load_step *step);
 
 /* ---- engines.c ---- */
 
+/** Output tokens per second of a server, beyond which its host, which is not simulated, may make requests wait: of 43
+ *  rows of such servers 24 have more than twice the simulated time to first token, of 234 others 5. */
+#define HR_LOAD_BUSY 6000
+
 /** How an engine orders its steps, and the time that it takes itself. */
 typedef struct hr_load_engine {
   bool mixes;         /* a step has prompts and sequences that decode; else prompts go first and the others wait */
@@ -60,6 +64,7 @@ typedef struct hr_load_engine {
   double arrival_ns;      /* from a request's arrival until the scheduler sees it */
   double step_low, step_high; /* shares of a predicted step between which nine of ten lie; 0: not known */
   double ttft_low, ttft_high; /* shares of the times to first token that follow */
+  double ttft_busy;           /* the high one where a server gives out more than HR_LOAD_BUSY */
 } hr_load_engine;
 
 /** What is known of this engine on t devices. */
@@ -153,9 +158,12 @@ double hr_load_mean_tokens(int64_t least, int64_t most);
 bool hr_load_reaches_ttft(const hr_load_server *server, const hr_load_options *load, double limit_ns);
 bool hr_load_reaches_tpot(const hr_load_server *server, const hr_load_options *load, double limit_ns);
 
-/** The end of the bands at which limits hold, and the limit of TTFT for a simulation with steps at that end. */
+/** The high share of the engine's times to first token for what was simulated, at least 1. */
+double hr_load_ttft_high(const hr_load_engine *engine, const hr_load_point *point);
+
+/** The end of the bands at which limits hold, and the limit of TTFT for what was simulated with steps at that end. */
 hr_load_end hr_load_sure_end(const hr_serve_options *serve);
-double hr_load_sure_ttft_ns(const hr_serve_options *serve, const hr_load_engine *engine);
+double hr_load_sure_ttft_ns(const hr_serve_options *serve, const hr_load_engine *engine, const hr_load_point *point);
 
 /** Requests per ns, of records with arrivals. */
 double hr_load_arrival_rate(const hr_load_options *load, const hr_load_record *records);

@@ -62,6 +62,13 @@ static const class_row trtllm_classes[] = {{INT64_MAX, 8192, 2048, 0}};
 static const class_row turbomind_classes[] = {{INT64_MAX, 8192, 1024, 0}};
 static const class_row none_classes[] = {{INT64_MAX, 8192, 1024, 0}};
 
+/* Shares of a predicted time per output token between which nine of ten lie; 0: not known. Of the half "fit" of
+ * data/results/published/serving_load.csv, Llama of 8 and 70 billion in fp8 and 16 bits on H100, H200 and B200, on
+ * 2026-11-30: of n ratios the one of rank 0.95 (n + 1) and its like, but at most 0.97 (docs/notes/serving.md#bands). */
+typedef struct engine_band {
+  double low, high;
+} engine_band;
+
 static const struct engine_row {
   const class_row *classes; /* ascending */
   double share;             /* 0: sglang_share() */
@@ -71,10 +78,11 @@ static const struct engine_row {
   bool counts_step;  /* the largest step is taken off before K and V are allocated */
   bool decodes_first;
   bool lacks_stages; /* of a pipeline */
+  engine_band tpot;
 } engines[] = {
-    [HR_SERVE_VLLM] = {vllm_classes, 0.9, 16, "a100", false, true, false},
-    [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false, false},
-    [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true, false},
+    [HR_SERVE_VLLM] = {vllm_classes, 0.9, 16, "a100", false, true, false, false, {0.97, 1.27}},
+    [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false, false, false, {0.85, 1.54}},
+    [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true, false, false, {0.89, 1.26}},
     [HR_SERVE_TURBOMIND] = {turbomind_classes, 0.8, 64, NULL, true, false, true, true},
     [HR_SERVE_NONE] = {none_classes, 1, 1, NULL, false, true, false},
 };
@@ -142,4 +150,47 @@ int64_t hr_serve_room(const hr_serve_state *state, const hr_memory *memory)
   int64_t step = engine->counts_step ? memory->activation_bytes : 0;
   int64_t free_bytes = hr_serve_capacity(state) - memory->weight_bytes - state->options.reserve_bytes - step;
   return engine->of_free ? (int64_t)((double)free_bytes * state->options.memory_share) : free_bytes;
+}
+
+/* ---- bands ---- */
+
+static bool is_dense(const hr_model *model)
+{
+  bool experts = false;
+  for (size_t i = 0; i < model->group_count; i++)
+    experts = experts || model->groups[i].experts.experts > 0;
+  return !experts;
+}
+
+/* Weights and activations of the rows. */
+static bool has_formats(const hr_serve_state *state)
+{
+  const hr_quantization *q = &state->model->quantization;
+  for (size_t i = 0; i < q->format_count; i++) {
+    if (strcmp(q->formats[i].name, "fp8") != 0)
+      return false;
+  }
+  return hr_dtype_bytes(state->workload.dtype) == 2;
+}
+
+/* Whether it is one of the rows. */
+static bool is_served(const hr_hardware *hardware)
+{
+  static const char *const devices[] = {"h100-sxm", "h200", "b200"};
+  bool served = false;
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+    served = served || strcmp(hardware->about.name, devices[i]) == 0;
+  return served;
+}
+
+hr_serve_time hr_serve_with_band(const hr_serve_state *state, const hr_serve_time *time)
+{
+  const hr_serve_options *options = &state->options;
+  const engine_band band = engines[options->engine].tpot;
+  const bool served = state->workload.framework == HR_FRAMEWORK_COMPILED && options->pipeline_stages <= 1 &&
+                      !options->disaggregated && is_dense(state->model) && has_formats(state);
+  hr_serve_time of = *time;
+  if (band.low > 0 && served && is_served(state->hardware))
+    of.low_ns = band.low * time->ns, of.high_ns = band.high * time->ns;
+  return of;
 }

@@ -74,6 +74,10 @@ int64_t hr_serve_room(const hr_serve_state *state, const hr_memory *memory);
 /** Whether prefill leaves the last token of a prompt to a decode step, which gives the first token of the output. */
 bool hr_serve_decodes_first(hr_serve_engine engine);
 
+/** A step with the band of the engine's times per output token, where servers were measured: the kernels' bands add up
+ *  as if all were wrong at once, and to the same side. */
+hr_serve_time hr_serve_with_band(const hr_serve_state *state, const hr_serve_time *time);
+
 /** Whether the engine has pipeline parallelism. */
 bool hr_serve_has_stages(hr_serve_engine engine);
 

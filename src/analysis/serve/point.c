@@ -171,6 +171,8 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
                              .decode_share = options->disaggregated ? 0 : 1};
   int64_t groups = hr_serve_groups(layout);
   double in_flight = (double)batch * (double)groups;
+  const hr_serve_time prefills = hr_serve_with_band(state, &prefill), firsts = hr_serve_with_band(state, &first),
+                      decodes = hr_serve_with_band(state, &decode);
   *point = (hr_serve_point){
       .tensor_parallel = layout->tensor_parallel,
       .expert_parallel = layout->expert_parallel,
@@ -182,12 +184,12 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
       .ttft_low_ns = prefill.low_ns + first.low_ns,
       .ttft_high_ns = prefill.high_ns + first.high_ns,
       .tpot_ns = tpot_ns(&terms, prefill.ns, decode.ns),
-      .tpot_low_ns = tpot_ns(&terms, prefill.low_ns, decode.low_ns),
-      .tpot_high_ns = tpot_ns(&terms, prefill.high_ns, decode.high_ns),
+      .tpot_low_ns = tpot_ns(&terms, prefills.low_ns, decodes.low_ns),
+      .tpot_high_ns = tpot_ns(&terms, prefills.high_ns, decodes.high_ns),
       .decode_step_ns = decode.ns,
       .requests_per_s = in_flight / cycle_ns(&terms, prefill.ns, first.ns, decode.ns) * 1e9,
-      .requests_per_s_low = in_flight / cycle_ns(&terms, prefill.high_ns, first.high_ns, decode.high_ns) * 1e9,
-      .requests_per_s_high = in_flight / cycle_ns(&terms, prefill.low_ns, first.low_ns, decode.low_ns) * 1e9,
+      .requests_per_s_low = in_flight / cycle_ns(&terms, prefills.high_ns, firsts.high_ns, decodes.high_ns) * 1e9,
+      .requests_per_s_high = in_flight / cycle_ns(&terms, prefills.low_ns, firsts.low_ns, decodes.low_ns) * 1e9,
       .prefill_tensor_parallel = state->prefill_layout.tensor_parallel,
       .memory_bytes = hr_serve_memory_bytes(state, layout, batch),
   };
