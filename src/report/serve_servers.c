@@ -2,8 +2,8 @@
 /* Options of servers were read in
  *
  *   vllm    vllm-project/vllm: vllm/engine/arg_utils.py at 99d7eb5d, vllm/config/cache.py at 002f10e0 (formats of the
- *           cache); docs.vllm.ai, features/quantization: fp8 and bitsandbytes quantize while loading. What NixlConnector
- *           transfers: documentation, nixl_connector_compatibility at 0a5110ef; no stages: issue 52913
+ *           cache); docs.vllm.ai, features/quantization: fp8 and bitsandbytes quantize while loading. What the
+ *           connector transfers: documentation, nixl_connector_compatibility at 0a5110ef; no stages: issue 52913
  *   sglang  sgl-project/sglang: python/sglang/srt/server_args.py at 469c63e5; documentation, server_arguments at
  *           004813e1 (--pp-size). entrypoints/engine.py starts pp_size · tp_size processes. With
  *           --enable-dp-attention --tp-size counts all devices of a stage, and requests and chunks are divided by
