@@ -2501,6 +2501,8 @@ class hr_training_layout(Structure):
         ("energy_joules", c_double),
         ("best_of_degrees", c_bool),
         ("pareto", c_bool),
+        ("first_stage_layers", c_int64),
+        ("last_stage_layers", c_int64),
     ]
 
 

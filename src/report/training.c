@@ -25,6 +25,13 @@ static void more_than_one(const void *member, hr_cell *cell)
     hr_cell_set_count(cell, *value);
 }
 
+static void positive(const void *member, hr_cell *cell)
+{
+  const int64_t *value = member;
+  if (*value > 0)
+    hr_cell_set_count(cell, *value);
+}
+
 static void yes(const void *member, hr_cell *cell)
 {
   if (*(const bool *)member)
@@ -89,6 +96,8 @@ static const hr_column columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, LAYOUT(workload.tensor_parallel)},
     {"pipeline_stages", "p", HR_PLAIN, 0, LAYOUT(workload.pipeline_stages)},
     {"virtual_stages", NULL, HR_PLAIN, 0, LAYOUT(workload.virtual_stages)},
+    {NULL, "first", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, positive, first_stage_layers)},
+    {NULL, "last", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, positive, last_stage_layers)},
     {NULL, "v", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, more_than_one, workload.virtual_stages)},
     {"context_parallel", NULL, HR_PLAIN, 0, LAYOUT(workload.context_parallel)},
     {NULL, "cp", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, more_than_one, workload.context_parallel)},
@@ -123,6 +132,8 @@ static const hr_column columns[] = {
     {"accepted_by", "accepted by", HR_PLAIN, 8, COMPUTED(TEXT, frameworks, accepted_by)},
     {"best_of_degrees", NULL, HR_PLAIN, 0, LAYOUT(best_of_degrees)},
     {"pareto", NULL, HR_PLAIN, 0, LAYOUT(pareto)},
+    {"first_stage_layers", NULL, HR_PLAIN, 0, LAYOUT(first_stage_layers)},
+    {"last_stage_layers", NULL, HR_PLAIN, 0, LAYOUT(last_stage_layers)},
 };
 
 /* ---- tables ---- */

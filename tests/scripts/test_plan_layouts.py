@@ -55,6 +55,16 @@ def heads(group):
         yield scan["heads"]
 
 
+def has_whole_stages(layers, layout):
+    """All stages have as many layers, in whole parts; or those of Megatron-LM but the first or the last, which have fewer."""
+    p, v = layout["pipeline_stages"], layout["virtual_stages"]
+    ends = [layout[name] for name in ("first_stage_layers", "last_stage_layers") if layout[name]]
+    if not ends:
+        return divides(p * v, layers)
+    between, rest = p - len(ends), layers - sum(ends)
+    return v == 1 and (not between or divides(between, rest)) and all(0 < end < -(-layers // p) for end in ends)
+
+
 def faults(model, training, layout):
     """The rules that both programs have and that the layout breaks."""
     t, p, v, cp, e, dp = (layout[name] for name in list(OPTIONS)[:6])
@@ -65,7 +75,7 @@ def faults(model, training, layout):
         "global batch": m * b * dp == training["global_batch"],
         "heads": all(divides(t, *heads(group)) for group in model["groups"]),
         "widths": all(divides(t, *widths(group, e > 1)) for group in model["groups"]),
-        "layers": divides(p * v, model["layers"]),
+        "layers": has_whole_stages(model["layers"], layout),
         "rounds of microbatches": v == 1 or (p > 1 and divides(p, m)),
         "sequence over cp": cp == 1 or divides(2 * cp, training["sequence"]),
         "sequence over t": not layout["sequence_parallel"] or (t > 1 and divides(t * cp, training["sequence"])),
@@ -85,7 +95,8 @@ def torchtitan_accepts(training, layout):
     t, p, _, cp, e, dp = (layout[name] for name in list(OPTIONS)[:6])
     tensor = t == 1 or (layout["sequence_parallel"] and divides(2 * t * cp, training["sequence"]))
     replicas = dp * cp == 1 or layout["zero_stage"] == 3 or (layout["zero_stage"] == 0 and t == p == cp == e == 1)
-    return tensor and replicas and (e == 1 or divides(cp * t, e))
+    equal = not layout["first_stage_layers"] and not layout["last_stage_layers"]
+    return tensor and replicas and equal and (e == 1 or divides(cp * t, e))
 
 
 def options_of(layout):

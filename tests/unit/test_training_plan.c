@@ -2,6 +2,8 @@
 /* Layouts of a training run: which are listed, in which order, and what the run takes. */
 #include "advice.h"
 
+#include "analysis/plan/rules.h"
+
 #include <headroom/experimental/report.h>
 #include <headroom/experimental/training.h>
 #include <headroom/memory.h>
@@ -78,6 +80,45 @@ static void degrees_multiply_to_the_devices_and_microbatches_to_the_global_batch
   hr_training_plan_free(plan);
 }
 
+/* 61 layers: two stages of 31 and 30, four of 16, 16, 16 and 13, eight of 7 · 8 and 5, sixteen of 15 · 4 and 1; not 32
+ * of 2, as 30 of them leave 1 for two. 6 layers: 1, 2, 2 and 1. */
+static void the_first_and_the_last_stage_may_have_fewer_layers_in_megatron(void **state)
+{
+  (void)state;
+  const struct {
+    int64_t layers, stages, first, last;
+    bool whole;
+  } cases[] = {{61, 1, 0, 0, true},  {61, 2, 0, 30, true},  {61, 4, 0, 13, true}, {61, 8, 0, 5, true},
+               {61, 16, 0, 1, true}, {61, 32, 0, 0, false}, {6, 4, 1, 1, true},   {6, 3, 0, 0, true}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int64_t first, last;
+    assert_int_equal(hr_training_stage_ends(cases[i].layers, cases[i].stages, &first, &last), cases[i].whole);
+    if (cases[i].whole)
+      assert_true(first == cases[i].first && last == cases[i].last);
+  }
+  hr_model model = shipped_model("llama-3.1-8b");
+  hr_hardware hardware = device("h100-sxm");
+  hr_workload workload = hr_workload_default(&model);
+  hr_training_options options = on_devices(16);
+  hr_training_plan *plan;
+  hr_error error;
+  bool tried = false;
+  workload.sequence = 4096, model.groups[0].count = 31;
+  assert_ok(hr_plan_training(&(hr_subject){&model, &workload, &hardware}, &options, &plan, &error), error);
+  for (size_t i = 0; i < plan->layout_count; i++) {
+    const hr_training_layout *layout = &plan->layouts[i];
+    if (layout->workload.pipeline_stages == 1)
+      continue;
+    tried = true;
+    assert_int_equal(layout->accepted_by, HR_TRAINING_MEGATRON);
+    assert_true(layout->last_stage_layers > 0 && layout->workload.virtual_stages == 1);
+    if (i % 7 == 0)
+      assert_predicted_alone(&hardware, &model, layout);
+  }
+  assert_true(tried);
+  hr_training_plan_free(plan);
+}
+
 static void stages_have_parts_where_microbatches_come_in_rounds(void **state)
 {
   (void)state;
@@ -123,7 +164,7 @@ static void replicas_that_share_the_optimizer_come_before_slow_tensor_and_pipeli
   hr_training_plan_free(plan);
 }
 
-/* 28 query heads divide by 4, not by 8; 28 layers by 1, 2, 4, 7, 14 and 28. */
+/* 28 query heads divide by 4, not by 8; 28 layers by 1, 2, 4, 7, 14 and 28; stages of 8 have 2, 6 · 4 and 2. */
 static void degrees_that_heads_or_layers_do_not_allow_are_not_listed(void **state)
 {
   (void)state;
@@ -134,7 +175,8 @@ static void degrees_that_heads_or_layers_do_not_allow_are_not_listed(void **stat
   bool seven = false;
   for (size_t i = 0; i < plan->layout_count; i++) {
     const hr_workload *w = &plan->layouts[i].workload;
-    assert_true(w->tensor_parallel <= 4 && 28 % w->pipeline_stages == 0);
+    assert_true(w->tensor_parallel <= 4);
+    assert_true(28 % w->pipeline_stages == 0 || plan->layouts[i].last_stage_layers > 0);
     seven = seven || w->pipeline_stages == 7;
   }
   assert_true(seven);
@@ -289,6 +331,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_layout_has_the_prediction_and_memory_of_its_workload_to_the_last_bit),
       cmocka_unit_test(degrees_multiply_to_the_devices_and_microbatches_to_the_global_batch),
+      cmocka_unit_test(the_first_and_the_last_stage_may_have_fewer_layers_in_megatron),
       cmocka_unit_test(stages_have_parts_where_microbatches_come_in_rounds),
       cmocka_unit_test(replicas_that_share_the_optimizer_come_before_slow_tensor_and_pipeline_parallelism),
       cmocka_unit_test(degrees_that_heads_or_layers_do_not_allow_are_not_listed),

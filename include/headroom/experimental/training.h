@@ -46,13 +46,14 @@ typedef struct hr_training_layout {
   int64_t memory_bytes;            /* of the most loaded device */
   double time_ns, low_ns, high_ns; /* of a step */
   double tokens_per_s, tokens_per_s_low, tokens_per_s_high;
-  double communication_share; /* of time_ns in which a device waits for communication */
-  double bubble;              /* as hr_step_about.bubble */
-  double model_efficiency;    /* as hr_step_about.model_efficiency: MFU */
-  double days, device_hours;  /* of the run; NAN without tokens */
-  double cost, energy_joules; /* NAN without tokens and price or power */
-  bool best_of_degrees;       /* fastest with its t, p, cp and e on as many devices */
-  bool pareto;                /* fastest on as many devices, and faster than all on fewer */
+  double communication_share;                    /* of time_ns in which a device waits for communication */
+  double bubble;                                 /* as hr_step_about.bubble */
+  double model_efficiency;                       /* as hr_step_about.model_efficiency: MFU */
+  double days, device_hours;                     /* of the run; NAN without tokens */
+  double cost, energy_joules;                    /* NAN without tokens and price or power */
+  bool best_of_degrees;                          /* fastest with its t, p, cp and e on as many devices */
+  bool pareto;                                   /* fastest on as many devices, and faster than all on fewer */
+  int64_t first_stage_layers, last_stage_layers; /* where fewer than ⌈layers / pipeline_stages⌉; else 0 */
 } hr_training_layout;
 
 /** What was tried on a number of devices. */

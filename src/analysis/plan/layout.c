@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 
+#include <headroom/experimental/model.h>
 #include <headroom/memory.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,6 +73,8 @@ hr_status hr_training_add_layout(hr_training_state *state, hr_training_count *co
     return HR_OK;
   }
   const hr_subject subject = {.model = state->model, .workload = workload, .hardware = state->hardware};
+  hr_training_stage_ends(hr_model_layers(state->model), workload->pipeline_stages, &layout.first_stage_layers,
+                         &layout.last_stage_layers);
   hr_step_about about;
   HR_TRY(hr_time_step(&subject, state->microbatch, &about, error));
   set_step(&about, &layout);

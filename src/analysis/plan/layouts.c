@@ -136,7 +136,8 @@ static void parts(const enumeration *e, values *to)
 {
   const hr_workload *w = &e->workload;
   int64_t given = options_of(e)->virtual_stages, layers = hr_model_layers(e->state->model);
-  bool in_rounds = w->pipeline_stages > 1 && w->microbatches % w->pipeline_stages == 0;
+  bool even = layers % w->pipeline_stages == 0;
+  bool in_rounds = even && w->pipeline_stages > 1 && w->microbatches % w->pipeline_stages == 0;
   add_divisors(to, in_rounds ? layers / w->pipeline_stages : 1, layers, given);
 }
 

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/plan/rules.h"
 
+#include "base/checked.h"
 #include "model/layers/layer_kinds.h"
 #include "model/layers/split.h"
 
 #include <headroom/experimental/model.h>
+
+bool hr_training_stage_ends(int64_t layers, int64_t stages, int64_t *first, int64_t *last)
+{
+  int64_t fullest = hr_ceil_div(layers, stages), left = layers - fullest * (stages - 2);
+  *first = *last = 0;
+  if (layers % stages == 0)
+    return true;
+  *last = left > fullest ? left - fullest : left / 2;
+  *first = left > fullest ? 0 : left - *last;
+  return *last >= 1;
+}
 
 static bool has_experts(const hr_model *model)
 {
@@ -70,6 +82,12 @@ static bool t_has_sequence_parallelism(const hr_model *model, const hr_workload 
 static bool layers_divide_by_p(const hr_model *model, const hr_workload *w)
 {
   return hr_model_layers(model) % w->pipeline_stages == 0;
+}
+
+static bool stages_between_the_ends_are_equal(const hr_model *model, const hr_workload *w)
+{
+  int64_t first, last;
+  return hr_training_stage_ends(hr_model_layers(model), w->pipeline_stages, &first, &last);
 }
 
 static bool replicas_are_ddp_or_fsdp(const hr_model *model, const hr_workload *w)

@@ -19,6 +19,10 @@ typedef enum hr_training_dimension {
   HR_TRAINING_DIMENSION_COUNT
 } hr_training_dimension;
 
+/** Whether stages can have ⌈layers / stages⌉ layers but the first and the last, which may have fewer: *first and *last,
+ *  0 where they have as many. */
+bool hr_training_stage_ends(int64_t layers, int64_t stages, int64_t *first, int64_t *last);
+
 /** The frameworks of a mask that accept what the layout has in this dimension, the earlier ones being chosen. */
 unsigned hr_training_accepting(unsigned frameworks, hr_training_dimension dimension, const hr_model *model,
                                const hr_workload *workload);
