@@ -208,44 +208,55 @@ static void set_family_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
 /* A multiprocessor takes at least the arithmetic, the steps and the stores of its tiles. */
 static double family_min_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
-  const hr_gemm_kernel_cost *cost = problem->cost;
-  double area = (double)(tiling->tile.m * tiling->tile.n), k = (double)problem->gemm->k / (double)tiling->splits;
-  double arithmetic_ns = 2 * area * k * problem->slot_ns_per_flop / (cost->matrix_share > 0 ? cost->matrix_share : 1);
-  double steps_ns = (double)(int64_t)(k / (double)problem->depth_step) * cost->step_ns;
-  double stores_ns = cost->store_bytes_per_ns > 0 ? area * (double)problem->result_bytes / cost->store_bytes_per_ns : 0;
-  return (double)tiling->waves * (arithmetic_ns + steps_ns + stores_ns);
+  const double area = (double)(tiling->tile.m * tiling->tile.n);
+  const int64_t k = problem->gemm->k;
+  double element_ns = problem->element_ns;
+  int64_t steps = k / problem->depth_step;
+  if (tiling->splits > 1)
+    element_ns /= (double)tiling->splits, steps = k / (tiling->splits * problem->depth_step);
+  return (double)tiling->waves * (area * (element_ns + problem->stored_ns) + (double)steps * problem->cost->step_ns);
 }
 
 /* Rounding decides about a tiling that is exactly as fast. */
 #define ROUNDING 1e-12
 
-/* Whether waves of `slow_ns` at the settled clock and a split's reduction take more than `max_ns`: compute and memory
- * overlap, and the clock is that of clock_of(). */
-static bool exceeds(const hr_tiling_problem *problem, double slow_ns, double reduction_ns, double max_ns)
+/* The highest clock that a tiling may have over the settled one. Misaligned kernels are measured at their limit. */
+static double highest_clock(const hr_tiling_problem *problem)
 {
   const hr_hardware *hardware = problem->hardware;
-  double memory_ns = problem->memory_min_ns, fastest = fmax(hardware->boost, fmax(hardware->burst, 1));
-  double clock = is_misaligned(problem) ? 1 : fastest, compute_ns = slow_ns / clock + reduction_ns;
+  return is_misaligned(problem) ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
+}
+
+/* Whether waves of `slow_ns` at the settled clock and a split's reduction take more than `max_ns`: compute and memory
+ * overlap, and the clock is that of clock_of(). */
+static bool exceeds(const hr_tiling_problem *problem, double clock, double slow_ns, double reduction_ns, double max_ns)
+{
+  double memory_ns = problem->memory_min_ns, compute_ns = slow_ns / clock + reduction_ns;
   double cube = compute_ns * compute_ns * compute_ns;
-  if (clock > 1 && hardware->about.clock != HR_CLOCK_BURST)
-    cube = fmax(cube, slow_ns * slow_ns * fmin(slow_ns, problem->matrix_ns));
+  if (clock > 1 && problem->hardware->about.clock != HR_CLOCK_BURST) {
+    double faster = slow_ns * slow_ns * (slow_ns < problem->matrix_ns ? slow_ns : problem->matrix_ns);
+    cube = cube > faster ? cube : faster;
+  }
   return cube + memory_ns * memory_ns * memory_ns > max_ns * max_ns * max_ns * (1 + ROUNDING);
+}
+
+static int64_t waves_of(const hr_tiling_problem *problem, const hr_tiling *tiling)
+{
+  return hr_ceil_div(tiling->tiles * tiling->splits, problem->slots);
 }
 
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling)
 {
   bool fixed_clock = is_misaligned(problem); /* theirs is measured at its limit */
-  tiling->waves = hr_ceil_div(tiling->tiles * tiling->splits, problem->slots);
+  tiling->waves = waves_of(problem, tiling);
   tiling->refill_ns = 0;
-  if (problem->family && exceeds(problem, family_min_ns(problem, tiling), 0, max_ns))
-    return false;
   if (problem->family)
     set_family_slot(problem, tiling);
   else
     set_slot(problem, tiling);
   tiling->reduction_ns = reduction_ns(problem, tiling->splits);
   double slow_ns = (double)tiling->waves * tiling->slot_ns * tiling->slowdown + tiling->refill_ns;
-  if (exceeds(problem, slow_ns, tiling->reduction_ns, max_ns))
+  if (max_ns < INFINITY && exceeds(problem, highest_clock(problem), slow_ns, tiling->reduction_ns, max_ns))
     return false;
   tiling->clock = fixed_clock ? 1 : clock_of(problem, slow_ns);
   tiling->compute_ns = slow_ns / tiling->clock + tiling->reduction_ns;
@@ -276,7 +287,6 @@ static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *til
   return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
 }
 
-/* What a launch takes more than the shortest, by the multiprocessors that have a tile. */
 static double started_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   double busy = fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
@@ -285,7 +295,14 @@ static double started_ns(const hr_tiling_problem *problem, const hr_tiling *tili
 
 static void keep_faster(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
-  double max_ns = best->busy_ns + started_ns(problem, best) - started_ns(problem, tiling);
+  const double best_ns = best->busy_ns + best->started_ns;
+  if (problem->family) { /* most tilings end here: a launch takes no less than the shortest */
+    tiling->waves = waves_of(problem, tiling);
+    if (exceeds(problem, problem->highest_clock, family_min_ns(problem, tiling), 0, best_ns))
+      return;
+  }
+  tiling->started_ns = started_ns(problem, tiling);
+  const double max_ns = best_ns - tiling->started_ns;
   if (hr_set_tiling_time(problem, max_ns, tiling) && tiling->busy_ns < max_ns)
     *best = *tiling;
 }
@@ -316,11 +333,21 @@ static int64_t parts_of(const hr_tiling_problem *problem)
   return hr_max64(least, row_bytes / family->split_part);
 }
 
+void hr_set_family_terms(hr_tiling_problem *problem)
+{
+  const hr_gemm_kernel_cost *cost = problem->cost;
+  const double share = cost->matrix_share > 0 ? cost->matrix_share : 1, bytes = (double)problem->result_bytes;
+  problem->parts = parts_of(problem);
+  problem->highest_clock = highest_clock(problem);
+  problem->element_ns = 2 * (double)problem->gemm->k * problem->slot_ns_per_flop / share;
+  problem->stored_ns = cost->store_bytes_per_ns > 0 ? bytes / cost->store_bytes_per_ns : 0;
+}
+
 /* The library splits k until the tiles fill a number of whole waves. */
 static void keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
   const hr_gemm_family *family = problem->family;
-  int64_t slots = problem->slots, most = parts_of(problem);
+  int64_t slots = problem->slots, most = problem->parts;
   bool whole = !family->splits_always || tiling->tiles * 2 > slots || most < 2;
   tiling->splits = 1;
   if (whole)

@@ -6,6 +6,9 @@
 #include "analysis/predict/gemm_tiling.h"
 #include "hardware/hardware.h"
 
+/** Sets the terms that all tiles of the problem's family have in common. */
+void hr_set_family_terms(hr_tiling_problem *problem);
+
 /** Sets the time of a tiling of given tile, splits and tiles; false, without it, if that is more than `max_ns`
  *  anyway. */
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling);

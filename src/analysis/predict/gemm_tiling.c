@@ -77,6 +77,7 @@ static hr_tiling best_of_family(const hr_tiling_problem *all)
   known.refill_ns = 0;
   problem.cost = &known;
   problem.memory_min_ns = memory_min_ns(all);
+  hr_set_family_terms(&problem);
   hr_tiling best = {.busy_ns = INFINITY};
   for (size_t i = 0; i < all->family->tile_count; i++) {
     const hr_family_tile *tile = &all->family->tiles[i];

@@ -33,6 +33,12 @@ typedef struct hr_tiling_problem {
   double matrix_ns;     /* useful FLOPs at the library's rate */
   double loaded_bytes;  /* of the operands, each as often as it must be read */
   double memory_min_ns; /* that every tiling takes at least; 0: not known */
+
+  /* Of a family, the same for all tiles: hr_set_family_terms(). */
+  int64_t parts;        /* of k, at most */
+  double highest_clock; /* over the settled one */
+  double element_ns;    /* arithmetic of an element of the result on its slot */
+  double stored_ns;     /* and of its store */
 } hr_tiling_problem;
 
 /** The result cut into tiles of one shape, and its time. */
@@ -48,7 +54,8 @@ typedef struct hr_tiling {
   double clock;        /* over the settled clock of large GEMMs, at least 1 */
   double compute_ns;   /* of all waves and the reduction, at that clock */
   double memory_ns;
-  double busy_ns; /* of both, overlapped */
+  double busy_ns;    /* of both, overlapped */
+  double started_ns; /* that a launch takes more than the shortest, by the multiprocessors that have a tile */
 } hr_tiling;
 
 /** The fastest tiling, as the library's heuristics aim to choose. */

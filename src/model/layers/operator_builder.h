@@ -109,12 +109,9 @@ void hr_merge_operators(hr_operator_builder *builder, size_t first);
 /** Appends the backward pass of every operator so far, last one first; before it what the workload recomputes. */
 void hr_append_backward(hr_operator_builder *builder);
 
-/** Appends what devices with the same weights send each other in a training step. Errors of hr_count_replicas() and
- *  hr_parameters_on_device(). */
-hr_status hr_append_replica_communication(hr_operator_builder *builder, hr_error *error);
-
-/** Appends the update of a device's weights, once a step. Errors of hr_optimized_parameters(). */
-hr_status hr_append_optimizer(hr_operator_builder *builder, hr_error *error);
+/** Appends what devices with the same weights send each other in a training step, and the update of a device's weights,
+ *  once a step. Errors of hr_count_replicas() and hr_parameters_on_device(). */
+hr_status hr_append_updates(hr_operator_builder *builder, hr_error *error);
 
 /** False for what a step does once or beside its passes: communication between replicas and the optimizer. */
 bool hr_runs_with_microbatches(hr_operator_id id);

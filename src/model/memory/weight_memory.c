@@ -120,11 +120,8 @@ static hr_checked64 routed_on_device(const hr_model *share, const hr_workload *w
   return hr_sum_of_stage(share, of_group, workload->pipeline_stages);
 }
 
-/* Returns the parameters that one replica keeps where all share them equally. */
-static hr_checked64 part_of_replica(const hr_model *share, const hr_workload *workload, hr_checked64 parameters,
-                                    const hr_replicas *replicas)
+hr_checked64 hr_part_of_replica(hr_checked64 parameters, hr_checked64 routed, const hr_replicas *replicas)
 {
-  hr_checked64 routed = routed_on_device(share, workload);
   if (parameters.overflow || routed.overflow)
     return parameters;
   return hr_checked(hr_ceil_div(parameters.value - routed.value, replicas->devices) +
@@ -177,7 +174,7 @@ static hr_status training_memory(const hr_model *model, const hr_model *share, c
   HR_TRY(weights_on_device(model, share, workload, shard, &counted, &parameters, error));
   HR_TRY(largest_units(model, share, shard, &units, error));
   int64_t stage = replicas.devices > 1 ? workload->zero_stage : 0;
-  hr_checked64 part = part_of_replica(share, workload, parameters, &replicas);
+  hr_checked64 part = hr_part_of_replica(parameters, routed_on_device(share, workload), &replicas);
   memory->weights = hr_times(stage >= 3 ? part : parameters, element);
   memory->gradients = hr_times(stage >= 2 ? part : parameters, element);
   memory->optimizer = hr_times(stage >= 1 ? part : parameters, optimizer_bytes_per_parameter(workload->dtype));
@@ -193,20 +190,6 @@ hr_status hr_parameters_on_device(const hr_model *model, const hr_workload *work
   part_on_device(model, workload, shard, &share);
   *routed = routed_on_device(&share, workload);
   return weights_on_device(model, &share, workload, shard, &counted, all, error);
-}
-
-hr_status hr_optimized_parameters(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
-                                  hr_checked64 *parameters, hr_error *error)
-{
-  hr_model share;
-  hr_replicas replicas;
-  const weight_bytes counted = {1, false};
-  HR_TRY(hr_count_replicas(workload, &replicas, error));
-  part_on_device(model, workload, shard, &share);
-  HR_TRY(weights_on_device(model, &share, workload, shard, &counted, parameters, error));
-  if (replicas.devices > 1 && workload->zero_stage >= 1)
-    *parameters = part_of_replica(&share, workload, *parameters, &replicas);
-  return HR_OK;
 }
 
 hr_status hr_weight_memory_of(const hr_model *model, const hr_workload *workload, const hr_shard *shard,

@@ -20,9 +20,8 @@ hr_status hr_weight_memory_of(const hr_model *model, const hr_workload *workload
 hr_status hr_parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
                                   hr_checked64 *all, hr_checked64 *routed, hr_error *error);
 
-/** Parameters that the most loaded device updates: from ZeRO stage 1 on its part of those that replicas share. */
-hr_status hr_optimized_parameters(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
-                                  hr_checked64 *parameters, hr_error *error);
+/** The parameters that one replica keeps where all share them equally, of which `routed` have fewer copies. */
+hr_checked64 hr_part_of_replica(hr_checked64 parameters, hr_checked64 routed, const hr_replicas *replicas);
 
 /** Sum of a figure over the layers of the pipeline stage with the heaviest ones: groups tell how many layers are equal,
  *  not where they are. */

@@ -245,8 +245,7 @@ static hr_status end(hr_operator_builder *builder, hr_error *error)
   const hr_workload *workload = builder->workload;
   if (!builder->overflow && workload->phase == HR_PHASE_TRAIN) {
     hr_append_backward(builder);
-    HR_TRY(hr_append_replica_communication(builder, error));
-    HR_TRY(hr_append_optimizer(builder, error));
+    HR_TRY(hr_append_updates(builder, error));
   }
   if (builder->overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW, "%s: its FLOPs or bytes do not fit into 63 bits",

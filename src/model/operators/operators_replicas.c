@@ -46,23 +46,17 @@ static void append_stage(hr_operator_builder *builder, const copied *weights, in
   append(builder, weights, HR_OP_GRADIENT_REDUCE_SCATTER, HR_REDUCE_SCATTER, HR_PASS_WGRAD);
 }
 
-hr_status hr_append_replica_communication(hr_operator_builder *builder, hr_error *error)
+static void append_communication(hr_operator_builder *builder, const hr_replicas *replicas, hr_checked64 all,
+                                 hr_checked64 routed)
 {
   const hr_workload *w = builder->workload;
-  hr_replicas replicas;
-  hr_checked64 all, routed;
-  HR_TRY(hr_count_replicas(w, &replicas, error));
-  if (replicas.devices < 2)
-    return HR_OK;
-  HR_TRY(hr_parameters_on_device(builder->model, w, &builder->shard, &all, &routed, error));
-  copied dense = {hr_plus(all, hr_times(routed, -1)), replicas.devices, w->tensor_parallel};
-  const copied experts = {routed, replicas.devices_of_experts, hr_max64(w->tensor_parallel, w->expert_parallel)};
-  if (replicas.devices_of_experts == replicas.devices)
+  copied dense = {hr_plus(all, hr_times(routed, -1)), replicas->devices, w->tensor_parallel};
+  const copied experts = {routed, replicas->devices_of_experts, hr_max64(w->tensor_parallel, w->expert_parallel)};
+  if (replicas->devices_of_experts == replicas->devices)
     dense.parameters = all;
   else
     append_stage(builder, &experts, w->zero_stage);
   append_stage(builder, &dense, w->zero_stage);
-  return HR_OK;
 }
 
 /* Adam with decoupled weight decay and clipped gradients, in mixed precision: reads the gradient for its norm and once
@@ -74,13 +68,27 @@ static int64_t bytes_of_update(hr_dtype dtype)
   return 2 * element + 2 * (4 + 4 + 4) + (element < 4 ? element : 0);
 }
 
-hr_status hr_append_optimizer(hr_operator_builder *builder, hr_error *error)
+/* From ZeRO stage 1 on a device updates its part of the parameters that replicas share. */
+static void append_optimizer(hr_operator_builder *builder, const hr_replicas *replicas, hr_checked64 all,
+                             hr_checked64 routed)
 {
-  hr_checked64 parameters;
-  HR_TRY(hr_optimized_parameters(builder->model, builder->workload, &builder->shard, &parameters, error));
+  const hr_workload *w = builder->workload;
+  const bool shared = replicas->devices > 1 && w->zero_stage >= 1;
+  const hr_checked64 parameters = shared ? hr_part_of_replica(all, routed, replicas) : all;
   hr_operator *op = hr_append_operator(builder, HR_OP_OPTIMIZER, HR_KIND_MEMORY, HR_PASS_FORWARD);
   hr_set_figure(builder, op, parameters, &op->columns);
-  hr_set_figure(builder, op, hr_times(parameters, bytes_of_update(builder->workload->dtype)), &op->bytes);
+  hr_set_figure(builder, op, hr_times(parameters, bytes_of_update(w->dtype)), &op->bytes);
+}
+
+hr_status hr_append_updates(hr_operator_builder *builder, hr_error *error)
+{
+  hr_replicas replicas;
+  hr_checked64 all, routed;
+  HR_TRY(hr_count_replicas(builder->workload, &replicas, error));
+  HR_TRY(hr_parameters_on_device(builder->model, builder->workload, &builder->shard, &all, &routed, error));
+  if (replicas.devices > 1)
+    append_communication(builder, &replicas, all, routed);
+  append_optimizer(builder, &replicas, all, routed);
   return HR_OK;
 }
 
