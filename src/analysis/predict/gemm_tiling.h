@@ -34,7 +34,7 @@ typedef struct hr_tiling_problem {
   double loaded_bytes;  /* of the operands, each as often as it must be read */
   double memory_min_ns; /* that every tiling takes at least; 0: not known */
 
-  /* Of a family, the same for all tiles: hr_set_family_terms(). */
+  /* hr_set_family_terms() sets what all tiles of a family have in common. */
   int64_t parts;        /* of k, at most */
   double highest_clock; /* over the settled one */
   double element_ns;    /* arithmetic of an element of the result on its slot */
