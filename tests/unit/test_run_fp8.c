@@ -177,10 +177,9 @@ static void check_family(const char *family, hr_dtype dtype)
 static void weights_in_fp8_stay_so_on_a_gpu(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < sizeof families / sizeof *families && keeps_fp8(); i++) {
-    check_family(families[i], HR_BF16);
-    check_family(families[i], HR_FP16);
-  }
+  for (int i = 0; i < 2 * (int)(sizeof families / sizeof *families) && keeps_fp8(); i++)
+    if (test_takes(i))
+      check_family(families[i / 2], i % 2 ? HR_FP16 : HR_BF16);
 }
 
 /* Random weights are as large as those of other formats: rounded values, of which the largest is a whole binade. */

@@ -177,6 +177,8 @@ static void layers_may_be_computed_again_and_batches_divided(void **state)
     skip();
   static const int of[] = {0, 5, 11, 18};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    if (!test_takes((int64_t)i))
+      continue;
     const hr_model model = test_model(models[of[i]].name, models[of[i]].config);
     rank_of_model as = rank_that_trains(&model);
     as.options.recompute = HR_RECOMPUTE_FULL;
@@ -196,6 +198,8 @@ static void rows_between_blocks_are_divided(void **state)
   if (most < 2)
     skip();
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    if (!test_takes((int64_t)i))
+      continue;
     const hr_model model = test_model(models[of[i]].name, models[of[i]].config);
     rank_of_model as = rank_that_trains(&model);
     as.options.sequence_parallel = true;
@@ -215,6 +219,8 @@ static void gradients_are_clipped_by_the_norm_of_all_ranks(void **state)
   if (most < 2)
     skip();
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    if (!test_takes((int64_t)i))
+      continue;
     const hr_model model = test_model(models[of[i]].name, models[of[i]].config);
     rank_of_model as = rank_that_trains(&model);
     as.options.max_norm = 0.3;
