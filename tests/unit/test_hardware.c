@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "catalog/embedded.h"
 #include "hardware/figures.h"
 
 #include <headroom/experimental/catalog.h>
@@ -116,30 +117,47 @@ static bool is_figure(const char *key)
   return true;
 }
 
+static void check_sources(const hr_catalog_entry *entry)
+{
+  json_t *root = json_loadb(entry->text, entry->length, 0, NULL);
+  assert_non_null(root);
+  const json_t *sources = json_object_get(root, "sources");
+  const char *key;
+  json_t *value;
+  json_object_foreach(root, key, value)
+  {
+    const char *source = json_string_value(json_object_get(sources, key));
+    if (is_figure(key) && (!source || strlen(source) < 8))
+      fail_msg("%s: %s has no source", entry->name, key);
+  }
+  json_object_foreach((json_t *)sources, key, value)
+  {
+    if (!json_object_get(root, key))
+      fail_msg("%s: a source for %s, which the file does not have", entry->name, key);
+  }
+  json_decref(root);
+}
+
 static void every_figure_of_every_device_has_a_source(void **state)
 {
   (void)state;
   size_t count = 0;
   const hr_catalog_entry *entries = hr_catalog_hardware(&count);
-  for (size_t i = 0; i < count; i++) {
-    json_t *root = json_loadb(entries[i].text, entries[i].length, 0, NULL);
-    assert_non_null(root);
-    const json_t *sources = json_object_get(root, "sources");
-    const char *key;
-    json_t *value;
-    json_object_foreach(root, key, value)
-    {
-      const char *source = json_string_value(json_object_get(sources, key));
-      if (is_figure(key) && (!source || strlen(source) < 8))
-        fail_msg("%s: %s has no source", entries[i].name, key);
-    }
-    json_object_foreach((json_t *)sources, key, value)
-    {
-      if (!json_object_get(root, key))
-        fail_msg("%s: a source for %s, which the file does not have", entries[i].name, key);
-    }
-    json_decref(root);
-  }
+  for (size_t i = 0; i < count; i++)
+    check_sources(&entries[i]);
+  for (size_t i = 0; i < hr_embedded_architectures_count; i++)
+    check_sources(&hr_embedded_architectures[i]);
+}
+
+/* H100 and H200 have the kernels of Hopper, at a rate that the H100 has of its own; a GH200 is like an H200. */
+static void devices_complete_the_figures_of_their_architecture(void **state)
+{
+  (void)state;
+  const hr_hardware h200 = shipped("h200"), h100 = shipped("h100-sxm"), gh200 = shipped("gh200");
+  assert_true(hr_hardware_has_families(&h200) && hr_hardware_has_families(&h100) && h200.tile_count == 0);
+  assert_true(h100.tma.row_ns == h200.tma.row_ns && h100.tma.matrix_share < h200.tma.matrix_share);
+  assert_memory_equal(&h100.simt, &h200.simt, sizeof h200.simt);
+  assert_memory_equal(&gh200.tma, &h200.tma, sizeof h200.tma);
 }
 
 /* Dense rates in TFLOP/s without sparsity, GB/s and multiprocessors, from the datasheets. */
@@ -506,6 +524,7 @@ int main(void)
       cmocka_unit_test(a_cpu_without_16_bit_instructions_computes_in_fp32),
       cmocka_unit_test(every_shipped_device_reads_and_is_named_as_its_file),
       cmocka_unit_test(every_figure_of_every_device_has_a_source),
+      cmocka_unit_test(devices_complete_the_figures_of_their_architecture),
       cmocka_unit_test(well_known_rates_are_right),
       cmocka_unit_test(nodes_of_the_co_design_paper_have_their_devices_and_links),
       cmocka_unit_test(no_two_devices_share_a_name),

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* Of an item of the mean length, by which the last of the workers ends later than all of them would with equal loads.
- * Fitted, and as good as a simulation of the claims (docs/notes/prediction.md). */
+/* The last worker ends by this share of a mean item later than all of them would with equal loads: fitted, and as good
+ * as a simulation of the claims (docs/notes/prediction.md). */
 #define LAST_SHARE 0.25
 
 /* K/V tiles that rows of work item number `item` of a head, counted from the first row, see. */

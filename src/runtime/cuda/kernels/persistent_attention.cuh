@@ -152,8 +152,8 @@ __device__ inline void copy_keys(const attention &a, const rooms &r, ring &at)
 
 /* ---- heads of the new token ---- */
 
-/* The head of a warp: where it is, the weights of its norm (NULL: none), and where it goes; of K and V also to the cache
- * (NULL: not). */
+/* The head of a warp: where it is, the weights of its norm (NULL: none), and where it goes, K and V also to the cache
+ * (`cached`; NULL: not). */
 struct head {
   const element *from;
   bool arrives;
