@@ -539,6 +539,10 @@ inline void fence_proxy_async_shared__cta()
   emulation::fence_proxy_async();
 }
 
+inline void fence_proxy_tensormap__generic_acquire_sys(const void *, int)
+{
+}
+
 inline void prefetch_tensormap(const void *)
 {
 }

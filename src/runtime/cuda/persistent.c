@@ -127,7 +127,7 @@ static bool takes_attention(const hr_persistent_part *part)
 bool hr_cuda_persists(const hr_device *device, const hr_persistent_part *part)
 {
   const hr_cuda *cuda = device->state;
-  if (cuda->capability < 90 || cuda->capability >= 120 || device->context)
+  if (cuda->capability < 90 || cuda->capability >= 120 || device->context || !cuda->driver.cuTensorMapEncodeTiled)
     return false;
   return part->linear ? takes_linear(part->linear) : takes_attention(part);
 }

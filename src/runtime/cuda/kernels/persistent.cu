@@ -150,8 +150,8 @@ __device__ inline void copy_all(const persistent_call &call, const rooms &r)
   for (int i = 0; i < call.count; i++) {
     const instruction &next = call.instructions[i];
 #ifdef HR_Q_EACH
-    if (i + 1 < call.count && call.instructions[i + 1].attends && lane_of() < 2)
-      prefetch_tensor_map(call.instructions[i + 1].attention.maps[lane_of()]);
+    if (i + 1 < call.count && call.instructions[i + 1].attends)
+      take_maps(call.instructions[i + 1].attention);
     if (next.attends)
       copy_keys(next.attention, r, at);
     else

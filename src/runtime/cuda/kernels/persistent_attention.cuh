@@ -108,6 +108,16 @@ __device__ inline element *v_at(const attention &a, const item &i, int64 place)
 
 /* ---- the warp that copies ---- */
 
+/* Before the first copy of keys. */
+__device__ inline void take_maps(const attention &a)
+{
+  if (lane_of() < 2) {
+    acquire_tensor_map(a.maps[lane_of()]);
+    prefetch_tensor_map(a.maps[lane_of()]);
+  }
+  __syncwarp();
+}
+
 /* Where a slot has tiles: every other one begins in the middle of what a swizzle repeats. */
 __device__ inline unsigned tiles_of_slot(const rooms &r, int slot)
 {

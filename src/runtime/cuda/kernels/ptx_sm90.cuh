@@ -235,6 +235,13 @@ __device__ inline void add_to_global(float *to, float a, float b, float c, float
                : "memory");
 }
 
+/* Makes a tensor map in global memory, which the host has written, the one that TMA of this block uses: an earlier one
+ * may have had its place. */
+__device__ inline void acquire_tensor_map(const tensor_map &map)
+{
+  asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(&map) : "memory");
+}
+
 __device__ inline void prefetch_tensor_map(const tensor_map &map)
 {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
