@@ -137,8 +137,9 @@ static const hr_run_norm *norm_before(const hr_lowering *l)
   const hr_run_norm *norm = &l->norms[l->op->reads[0]];
   const hr_gemm *g = &l->op->gemm;
   const hr_dtype dtype = l->x->options.dtype;
-  const int64_t most = l->persists ? HR_LINEAR_X_BYTES_MAX : HR_LINEAR_NORM_BYTES_MAX;
-  const bool fits = hr_linear_norm_bytes(norm->rows.operation, g->m, g->k, dtype) <= most;
+  const bool fits = l->persists
+                        ? hr_linear_x_bytes(g->m, g->k) <= HR_LINEAR_X_BYTES_MAX
+                        : hr_linear_norm_bytes(norm->rows.operation, g->m, g->k, dtype) <= HR_LINEAR_NORM_BYTES_MAX;
   return norm->waits && fits ? norm : NULL;
 }
 

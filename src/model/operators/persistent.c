@@ -7,11 +7,11 @@
 
 #include <headroom/dtype.h>
 
-/* Tokens that the caches of a step have room for: with more the kernels for attention alone are faster,
- * docs/notes/step-gpu.md. */
+/* Tokens that the caches of a step have room for: none was measured with more, docs/notes/step-gpu.md. */
 #define TOKENS_MAX 65536
 #define COLUMNS 32 /* columns of linear layers are a multiple */
 #define HEAD 8     /* and sizes of heads of this */
+#define HEAD_MAX 256
 
 static bool have_same_heads(const hr_mixer_attention *a, const hr_mixer_attention *b)
 {
@@ -24,7 +24,9 @@ static bool have_same_heads(const hr_mixer_attention *a, const hr_mixer_attentio
 static bool takes_heads(const hr_mixer_attention *a, const hr_numerics *n)
 {
   const bool plain = a->qk_norm == HR_QK_NORM_NONE || (a->qk_norm == HR_QK_NORM_SHARED && !a->qk_norm_bias);
-  return a->q_heads > 0 && plain && !a->sinks && a->qk_dim % HEAD == 0 && a->v_dim % HEAD == 0 &&
+  const int64_t groups = hr_max64(a->k_heads, a->v_heads);
+  return a->q_heads > 0 && groups % a->k_heads == 0 && groups % a->v_heads == 0 && a->q_heads % groups == 0 && plain &&
+         !a->sinks && a->qk_dim % HEAD == 0 && a->v_dim % HEAD == 0 && hr_max64(a->qk_dim, a->v_dim) <= HEAD_MAX &&
          (a->window == 0 || a->window_kind == HR_WINDOW_SLIDING) && (n->query_growth == 0 || a->rotary_dim > 0);
 }
 
@@ -44,9 +46,9 @@ static bool takes_layers(const hr_model *model, const hr_layer_group *g, const h
 
 bool hr_is_persistent(const hr_model *model, const hr_workload *w)
 {
-  if (w->phase != HR_PHASE_DECODE || w->framework != HR_FRAMEWORK_HEADROOM || hr_dtype_bytes(w->dtype) != 2 ||
-      w->batch > HR_LINEAR_ROWS_MAX || w->tensor_parallel > 1 || w->pipeline_stages > 1 ||
-      w->context > TOKENS_MAX / w->batch)
+  if (w->batch < 1 || w->phase != HR_PHASE_DECODE || w->framework != HR_FRAMEWORK_HEADROOM ||
+      hr_dtype_bytes(w->dtype) != 2 || w->batch > HR_LINEAR_ROWS_MAX || w->tensor_parallel > 1 ||
+      w->pipeline_stages > 1 || w->context > TOKENS_MAX / w->batch)
     return false;
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *g = &model->groups[i];
