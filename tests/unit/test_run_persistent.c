@@ -10,8 +10,9 @@
 
 #define VOCABULARY 61
 #define SLOTS_MAX 8
-#define TOKENS 21 /* before the decode steps */
-#define STEPS 4   /* the second is recorded, others replay it */
+#define TOKENS 21
+#define IDS_MAX 300
+#define STEPS 4 /* the second is recorded, others replay it */
 #define LOGITS (SLOTS_MAX * VOCABULARY)
 
 #define SIZES "\"hidden_size\":64,\"num_hidden_layers\":2,\"vocab_size\":61,\"max_position_embeddings\":64,"
@@ -22,42 +23,54 @@ static const struct {
   const char *name, *config;
   int64_t batch;
   hr_dtype dtype;
+  int64_t tokens; /* before the decode steps */
 } models[] = {
-    {"llama, groups of 2 heads", "{\"model_type\":\"llama\"," LLAMA "\"head_dim\":64}", 1, HR_BF16},
-    {"llama, 8 sequences", "{\"model_type\":\"llama\"," LLAMA "\"tie_word_embeddings\":true}", 8, HR_BF16},
+    {"llama, groups of 2 heads", "{\"model_type\":\"llama\"," LLAMA "\"head_dim\":64}", 1, HR_BF16, TOKENS},
+    {"llama, 8 sequences", "{\"model_type\":\"llama\"," LLAMA "\"tie_word_embeddings\":true}", 8, HR_BF16, TOKENS},
     {"llama, fp16, rows of 1120",
-     "{\"model_type\":\"llama\"," SIZES "\"num_attention_heads\":2,\"intermediate_size\":1120}", 2, HR_FP16},
-    {"llama, several slots of keys", "{\"model_type\":\"llama\"," LLAMA "\"head_dim\":256}", 2, HR_BF16},
-    {"qwen3, norms of heads", "{\"model_type\":\"qwen3\"," LLAMA "\"head_dim\":40}", 3, HR_BF16},
-    {"qwen2, biases", "{\"model_type\":\"qwen2\"," LLAMA "\"head_dim\":16}", 1, HR_BF16},
+     "{\"model_type\":\"llama\"," SIZES "\"num_attention_heads\":2,\"intermediate_size\":1120}", 2, HR_FP16, TOKENS},
+    {"llama, several slots of keys", "{\"model_type\":\"llama\"," LLAMA "\"head_dim\":256}", 2, HR_BF16, TOKENS},
+    {"qwen3, norms of heads", "{\"model_type\":\"qwen3\"," LLAMA "\"head_dim\":40}", 3, HR_BF16, TOKENS},
+    {"qwen2, biases", "{\"model_type\":\"qwen2\"," LLAMA "\"head_dim\":16}", 1, HR_BF16, TOKENS},
+    {"llama, 4 splits send more than 1024 numbers to each",
+     "{\"model_type\":\"llama\"," SIZES
+     "\"num_attention_heads\":8,\"num_key_value_heads\":1,\"head_dim\":128,\"intermediate_size\":96}",
+     1, HR_BF16, TOKENS},
     {"gpt2, learned positions, layer norms",
      "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"vocab_size\":61,\"n_positions\":64}", 2,
-     HR_BF16},
+     HR_BF16, TOKENS},
     {"gpt_neox, parallel, some rotated",
      "{\"model_type\":\"gpt_neox\"," SIZES "\"num_attention_heads\":4,\"intermediate_size\":256,\"rotary_pct\":0.5}", 1,
-     HR_BF16},
+     HR_BF16, TOKENS},
     {"gptj, neighbours are rotated",
      "{\"model_type\":\"gptj\",\"n_embd\":64,\"n_layer\":2,\"n_head\":2,\"rotary_dim\":8,\"vocab_size\":61,"
      "\"n_positions\":64}",
-     1, HR_BF16},
+     1, HR_BF16, TOKENS},
     {"falcon, one head of K and V for 9",
      "{\"model_type\":\"falcon\",\"hidden_size\":288,\"num_hidden_layers\":2,\"num_attention_heads\":9,\"vocab_size\":"
      "61,"
      "\"multi_query\":true,\"parallel_attn\":true,\"bias\":false,\"alibi\":false,\"max_position_embeddings\":64}",
-     1, HR_BF16},
+     1, HR_BF16, TOKENS},
     {"bloom, ALiBi", "{\"model_type\":\"bloom\",\"hidden_size\":64,\"n_layer\":2,\"n_head\":4,\"vocab_size\":61}", 2,
-     HR_BF16},
-    {"mistral, windows", "{\"model_type\":\"mistral\"," LLAMA "\"head_dim\":16,\"sliding_window\":16}", 2, HR_BF16},
+     HR_BF16, TOKENS},
+    {"llama, a warp has two tiles",
+     "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,\"vocab_size\":61,"
+     "\"max_position_embeddings\":256,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+     "\"intermediate_size\":96,\"head_dim\":64}",
+     2, HR_BF16, 150},
+    {"mistral, windows", "{\"model_type\":\"mistral\"," LLAMA "\"head_dim\":16,\"sliding_window\":16}", 2, HR_BF16,
+     TOKENS},
     {"sigma, fewer heads of K",
      "{\"model_type\":\"sigma\"," SIZES
      "\"num_attention_heads\":4,\"num_key_heads\":1,\"num_value_heads\":2,\"key_head_dim\":16,"
      "\"value_head_dim\":32,\"augmented_q_dim\":96,\"intermediate_size\":96}",
-     1, HR_BF16},
-    {"qwen2, fp8, a scale for each row", "{\"model_type\":\"qwen2\"," LLAMA "\"head_dim\":16," FP8("null"), 1, HR_BF16},
+     1, HR_BF16, TOKENS},
+    {"qwen2, fp8, a scale for each row", "{\"model_type\":\"qwen2\"," LLAMA "\"head_dim\":16," FP8("null"), 1, HR_BF16,
+     TOKENS},
     {"llama, fp8, blocks of 16 and 128 rows, 2272 columns",
      "{\"model_type\":\"llama\"," SIZES
      "\"num_attention_heads\":4,\"num_key_value_heads\":1,\"head_dim\":16,\"intermediate_size\":2272," FP8("[128,128]"),
-     5, HR_BF16},
+     5, HR_BF16, TOKENS},
 };
 
 static void make_ids(int32_t *ids, int64_t count, int seed)
@@ -67,21 +80,23 @@ static void make_ids(int32_t *ids, int64_t count, int seed)
 }
 
 /* Logits of all decode steps; returns how many launches one kernel runs in the last program. */
-static int run_model(const hr_model *model, hr_dtype dtype, int64_t batch, bool apart, float logits[STEPS][LOGITS])
+static int run_model(const hr_model *model, hr_dtype dtype, int64_t batch, int64_t tokens, bool apart,
+                     float logits[STEPS][LOGITS])
 {
   hr_device *device = test_rank_device(0);
   hr_executor_options options = hr_executor_options_default();
   hr_executor *x;
   hr_error error;
-  int32_t ids[SLOTS_MAX * TOKENS];
+  int32_t ids[IDS_MAX];
   int together = 0;
   options.dtype = dtype;
   options.slots = batch;
-  options.tokens = 64;
+  options.tokens = tokens + 2 * STEPS;
   options.no_persistent = apart;
   assert_ok(hr_executor_open(device, model, &options, &x, &error), error);
-  make_ids(ids, batch * TOKENS, 0);
-  step(x, HR_PHASE_PREFILL, batch, TOKENS, NULL, ids, NULL);
+  assert_true(batch * tokens <= IDS_MAX);
+  make_ids(ids, batch * tokens, 0);
+  step(x, HR_PHASE_PREFILL, batch, tokens, NULL, ids, NULL);
   for (int i = 0; i < STEPS; i++) {
     make_ids(ids, batch, i);
     step(x, HR_PHASE_DECODE, batch, 1, NULL, ids, logits[i]);
@@ -120,10 +135,10 @@ static bool device_persists(void)
 }
 
 /* Kernels apart, with fewer errors of rounding: in fp32, which has no weights in fp8, or then in fp16. */
-static int run_wide(const hr_model *model, int64_t batch)
+static int run_wide(const hr_model *model, int64_t batch, int64_t tokens)
 {
   const bool fp8 = model->quantization.format_count > 0;
-  return run_model(model, fp8 ? HR_FP16 : HR_FP32, batch, fp8, wide);
+  return run_model(model, fp8 ? HR_FP16 : HR_FP32, batch, tokens, fp8, wide);
 }
 
 static void one_kernel_is_as_exact_as_many(void **state)
@@ -134,12 +149,13 @@ static void one_kernel_is_as_exact_as_many(void **state)
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     const hr_model model = test_model(models[i].name, models[i].config);
     const int64_t batch = models[i].batch, count = batch * VOCABULARY;
+    const int64_t tokens = models[i].tokens;
     if (!test_takes((int)i))
       continue;
     memset(together, 0xFF, sizeof together);
-    assert_int_equal(run_wide(&model, batch), 0);
-    assert_int_equal(run_model(&model, models[i].dtype, batch, true, apart), 0);
-    if (run_model(&model, models[i].dtype, batch, false, together) < 2 * 5)
+    assert_int_equal(run_wide(&model, batch, tokens), 0);
+    assert_int_equal(run_model(&model, models[i].dtype, batch, tokens, true, apart), 0);
+    if (run_model(&model, models[i].dtype, batch, tokens, false, together) < 2 * 5)
       fail_msg("%s: no kernel runs all layers", models[i].name);
     const double before = distance(apart, wide, count), now = distance(together, wide, count);
     if (!(now <= 1.5 * before + 1e-3))
@@ -161,7 +177,7 @@ static void models_with_other_kernels_have_none_of_all(void **state)
   for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
     const hr_model model = test_model("a model", configs[i]);
     if (test_takes((int)i))
-      assert_int_equal(run_model(&model, HR_BF16, 1, false, together), 0);
+      assert_int_equal(run_model(&model, HR_BF16, 1, TOKENS, false, together), 0);
   }
 }
 
