@@ -103,6 +103,8 @@ static void write_role(FILE *out, const hr_server *server, const hr_served *of, 
   fprintf(out, "\n# on each host that %s, with %" PRId64 " device%s%s%s\n", prefills ? "prefills" : "decodes",
           hr_served_devices(of), hr_plural(hr_served_devices(of)), other ? " of " : "",
           other ? hr_hardware_describe(other)->name : "");
+  if (of->options->engine == HR_SERVE_TRTLLM)
+    hr_write_transfer_file(out, of->options->prompt_tokens, prefills);
   write_command(out, server, of, name);
 }
 
@@ -112,11 +114,10 @@ static void write_roles(FILE *out, const hr_server *server, const hr_serve_resul
   hr_served prefills = *decodes;
   prefills.role = HR_PREFILLS;
   const server_counts counts = count_servers(plan, decodes);
-  if (plan->options.engine == HR_SERVE_TRTLLM)
-    hr_write_transfer_files(out, plan->options.prompt_tokens);
   write_role(out, server, &prefills, name);
   write_role(out, server, decodes, name);
-  fputs("\n# the router, where these are the hosts\n", out);
+  fprintf(out, "\n# the router%s, where these are the hosts\n",
+          plan->options.engine == HR_SERVE_VLLM ? ", in a checkout of vLLM" : "");
   hr_write_router(out, plan->options.engine, counts.prefilling, counts.decoding);
 }
 

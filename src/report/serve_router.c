@@ -75,10 +75,10 @@ void hr_write_router(FILE *out, hr_serve_engine engine, int64_t prefilling, int6
   }
 }
 
-void hr_write_transfer_files(FILE *out, int64_t prompt_tokens)
+void hr_write_transfer_file(FILE *out, int64_t prompt_tokens, bool prefills)
 {
-  static const char transfer[] = "cache_transceiver_config:\n  backend: NIXL\n  max_tokens_in_buffer: ";
-  fprintf(out, "\ncat > prefill.yml <<END\ndisable_overlap_scheduler: true\n%s%" PRId64 "\nEND\n", transfer,
-          prompt_tokens);
-  fprintf(out, "cat > decode.yml <<END\n%s%" PRId64 "\nEND\n", transfer, prompt_tokens);
+  fprintf(out,
+          "cat > %s.yml <<END\n%scache_transceiver_config:\n  backend: NIXL\n  max_tokens_in_buffer: %" PRId64
+          "\nEND\n",
+          prefills ? "prefill" : "decode", prefills ? "disable_overlap_scheduler: true\n" : "", prompt_tokens);
 }

@@ -18,6 +18,6 @@
 void hr_write_router(FILE *out, hr_serve_engine engine, int64_t prefilling, int64_t decoding);
 
 /** Writes the files that the servers of TensorRT-LLM read; the buffer of the transfer holds a prompt. */
-void hr_write_transfer_files(FILE *out, int64_t prompt_tokens);
+void hr_write_transfer_file(FILE *out, int64_t prompt_tokens, bool prefills);
 
 #endif
