@@ -680,6 +680,18 @@ static void a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band(void 
   hr_load_result_free(sure);
 }
 
+static void servers_that_send_many_tokens_have_a_wider_band(void **state)
+{
+  (void)state;
+  const hr_load_engine engine = {.ttft_high = 1.5, .ttft_busy = 9};
+  hr_load_point point = {.instances = 1, .output_tokens_per_s = 2 * HR_LOAD_BUSY};
+  assert_true(hr_load_ttft_high(&engine, &point) == 9);
+  point.instances = 2;
+  assert_true(hr_load_ttft_high(&engine, &point) == 1.5);
+  point.instances = 0, point.prefill_instances = 1; /* which send none to clients */
+  assert_true(hr_load_ttft_high(&engine, &point) == 1.5);
+}
+
 static void copies_share_a_load_that_one_does_not_carry(void **state)
 {
   (void)state;
@@ -907,6 +919,7 @@ int main(void)
       cmocka_unit_test(instances_are_counted_at_the_high_end_of_the_band_to_be_sure),
       cmocka_unit_test(limits_that_no_number_of_instances_meets_are_missed_by_those_that_keep_up),
       cmocka_unit_test(a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band),
+      cmocka_unit_test(servers_that_send_many_tokens_have_a_wider_band),
       cmocka_unit_test(copies_share_a_load_that_one_does_not_carry),
       cmocka_unit_test(a_load_that_one_copy_carries_takes_one),
       cmocka_unit_test(the_same_seed_gives_the_same_result),

@@ -49,7 +49,8 @@ hr_load_end hr_load_sure_end(const hr_serve_options *serve)
 
 double hr_load_ttft_high(const hr_load_engine *engine, const hr_load_point *point)
 {
-  double rate = point->output_tokens_per_s / (double)hr_max64(point->instances, 1);
+  const bool sends = point->prefill_instances == 0; /* servers that prefill alone give out no tokens */
+  double rate = sends ? point->output_tokens_per_s / (double)hr_max64(point->instances, 1) : 0;
   double high = rate > HR_LOAD_BUSY ? engine->ttft_busy : engine->ttft_high;
   return high > 0 ? high : 1;
 }

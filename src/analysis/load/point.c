@@ -147,8 +147,9 @@ static hr_status try_copies(void *context, int64_t instances, bool *enough, hr_e
   trial->point.instances = instances;
   HR_TRY(simulate(trial->server, load, trial->records, &trial->point, error));
   const double ttft_ns = hr_load_sure_ttft_ns(trial->serve, &trial->server->engine, &trial->point);
+  const double idle_ns = hr_load_sure_ttft_ns(trial->serve, &trial->server->engine, &(hr_load_point){0});
   *enough = trial->point.keeps_up &&
-            (within(trial->point.ttft_ns.p90, ttft_ns) || !hr_load_reaches_ttft(trial->server, load, ttft_ns)) &&
+            (within(trial->point.ttft_ns.p90, ttft_ns) || !hr_load_reaches_ttft(trial->server, load, idle_ns)) &&
             (within(trial->point.tpot_ns.p90, tpot_ns) || !hr_load_reaches_tpot(trial->server, load, tpot_ns));
   return HR_OK;
 }
