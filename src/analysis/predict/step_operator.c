@@ -13,7 +13,7 @@
 
 /* In a decode step each of this library's kernels begins before the one before it ends, and waits for what that one
  * wrote: this share of the shortest kernel more than when it is called over and over. In a prefill, kernels have
- * more blocks than places, and hide it. Fitted to every other decode step of data/results/h200/model-steps.csv
+ * more blocks than places, and hide it. Fitted to every other of 21 decode steps of 2026-11-29
  * (docs/notes/step-gpu.md#predicted). */
 #define WAIT_SHARE 0.44
 
@@ -23,7 +23,7 @@
 
 /* A product or attention of the one kernel of a decode step begins when the results that it reads have come from other
  * multiprocessors, which the weights that are copied ahead do not hide; each multiprocessor reads all rows of x. Fitted
- * to steps of nine models on an H200 (docs/notes/step-gpu.md#predicted). */
+ * to eleven steps of eight models on an H200 (docs/notes/step-gpu.md#predicted). */
 #define PERSISTENT_WAIT_NS 2900.0
 #define PERSISTENT_ROWS_BYTES_PER_S 33e9 /* of a multiprocessor */
 
