@@ -144,10 +144,11 @@ hr_status hr_report_serve_command(FILE *out, const hr_subject *subject, const hr
                                   const hr_serve_point *point, const char *name, hr_error *error)
 {
   HR_NEED(error, out, subject, plan, point, name);
-  HR_NEED(error, subject->model, subject->workload);
+  HR_NEED(error, subject->model, subject->workload, subject->hardware);
   const bool apart = plan->options.disaggregated;
   const hr_server *server = hr_server_of(plan->options.engine);
-  const hr_served of = {subject->model, subject->workload, &plan->options, point, apart ? HR_DECODES : HR_SERVES_ALL};
+  const hr_served of = {subject->model, subject->workload, &plan->options,
+                        point,          subject->hardware, apart ? HR_DECODES : HR_SERVES_ALL};
   HR_TRY(check_command(plan, &of, error));
   write_comments(out, plan, &of);
   if (apart)

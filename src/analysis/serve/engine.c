@@ -105,6 +105,19 @@ static double sglang_share(const hr_hardware *hardware, const class_row *row)
   return share > 0 ? share : 0;
 }
 
+static double default_share(hr_serve_engine engine, const hr_hardware *hardware)
+{
+  const struct engine_row *row = &engines[engine];
+  return row->share > 0 ? row->share : sglang_share(hardware, class_of(row, hardware));
+}
+
+double hr_serve_prefill_share(const hr_serve_options *options, const hr_hardware *hardware)
+{
+  const bool given = options->memory_share != default_share(options->engine, hardware);
+  return given || !options->prefill_hardware ? options->memory_share
+                                             : default_share(options->engine, options->prefill_hardware);
+}
+
 hr_status hr_serve_options_set_engine(hr_serve_options *options, hr_serve_engine engine, const hr_hardware *hardware,
                                       hr_error *error)
 {
@@ -117,7 +130,7 @@ hr_status hr_serve_options_set_engine(hr_serve_options *options, hr_serve_engine
   const class_row *class = class_of(row, hardware);
   hr_serve_options changed = *given;
   changed.engine = engine;
-  changed.memory_share = row->share > 0 ? row->share : sglang_share(hardware, class);
+  changed.memory_share = default_share(engine, hardware);
   changed.prefill_tokens = class->prefill_tokens;
   changed.batch_max = class->batch_max;
   changed.page_tokens = row->page_tokens;
