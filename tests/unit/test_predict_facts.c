@@ -536,20 +536,22 @@ static bool is_one_kernel(const char *architecture, const hr_workload *workload,
 static void kernels_stay_apart_where_one_is_slower_or_takes_no_such_step(void **state)
 {
   (void)state;
-  const hr_model model = paper_model(2048, 16, 24, 50304), many_heads = paper_model(2048, 32, 24, 50304);
+  const hr_model model = paper_model(2048, 16, 24, 50304), odd_heads = paper_model(2048, 512, 24, 50304);
   hr_workload decode = hr_workload_default(&model), w;
   decode.phase = HR_PHASE_DECODE, decode.batch = 1, decode.context = 2048;
   decode.framework = HR_FRAMEWORK_HEADROOM;
   assert_true(is_one_kernel("hopper", &decode, &model));
   assert_false(is_one_kernel("ampere", &decode, &model));
-  assert_false(is_one_kernel("hopper", &decode, &many_heads));
-  w = decode, w.context = 2049;
-  assert_false(is_one_kernel("hopper", &w, &model));
-  w = decode, w.batch = 2;
-  assert_false(is_one_kernel("hopper", &w, &model));
-  w.context = 1024;
+  assert_false(is_one_kernel("hopper", &decode, &odd_heads));
+  w = decode, w.context = 65536;
   assert_true(is_one_kernel("hopper", &w, &model));
-  w.batch = 4; /* rows of four times the hidden size, too wide together */
+  w.context++;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w = decode, w.batch = 2, w.context = 32769;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w.context--;
+  assert_true(is_one_kernel("hopper", &w, &model));
+  w.batch = 8; /* rows of four times the hidden size, too wide together */
   w.context = 512;
   assert_false(is_one_kernel("hopper", &w, &model));
   w = decode, w.batch = 9, w.context = 128;

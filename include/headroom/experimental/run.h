@@ -55,9 +55,9 @@ typedef struct hr_executor_options {
   struct hr_communicator *stages;
   /* Launch the kernels of a decode step apart. Otherwise a GPU of compute capability 9.x or 10.x runs them as one
    * kernel where a step has one new token of each of up to 8 sequences, elements have 16 bits, all layers are dense
-   * with heads of one kind, all slots have room for at most 65536 tokens, and the longest rows of a product's input take
-   * at most 112 KiB. Its blocks wait for each other: nothing else may hold multiprocessors for good. Logits are the same
-   * up to rounding. */
+   * with heads of one kind, all slots have room for at most 65536 tokens, and the longest input rows of a linear layer
+   * take at most 112 KiB. Its blocks wait for each other: nothing else may hold multiprocessors for good. Logits are
+   * the same up to rounding. */
   bool no_persistent;
 } hr_executor_options;
 

@@ -80,9 +80,9 @@ static const struct engine_row {
   bool lacks_stages; /* of a pipeline */
   engine_band tpot;
 } engines[] = {
-    [HR_SERVE_VLLM] = {vllm_classes, 0.9, 16, "a100", false, true, false, false, {0.97, 1.27}},
-    [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false, false, false, {0.85, 1.54}},
-    [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true, false, false, {0.89, 1.26}},
+    [HR_SERVE_VLLM] = {vllm_classes, 0.9, 16, "a100", false, true, false, false, {0.97, 1.30}},
+    [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false, false, false, {0.85, 1.55}},
+    [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true, false, false, {0.87, 1.25}},
     [HR_SERVE_TURBOMIND] = {turbomind_classes, 0.8, 64, NULL, true, false, true, true},
     [HR_SERVE_NONE] = {none_classes, 1, 1, NULL, false, true, false},
 };
