@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command lines that start servers with a plan. */
+#include "analysis/serve/plan.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/struct_size.h"
@@ -109,10 +110,11 @@ static void write_role(FILE *out, const hr_server *server, const hr_served *of, 
 }
 
 static void write_roles(FILE *out, const hr_server *server, const hr_serve_result *plan, const hr_served *decodes,
-                        const char *name)
+                        const hr_hardware *hardware, const char *name)
 {
+  const hr_serve_options options = hr_serve_prefill_options(decodes->options, hardware);
   hr_served prefills = *decodes;
-  prefills.role = HR_PREFILLS;
+  prefills.role = HR_PREFILLS, prefills.options = &options;
   const server_counts counts = count_servers(plan, decodes);
   write_role(out, server, &prefills, name);
   write_role(out, server, decodes, name);
@@ -147,12 +149,11 @@ hr_status hr_report_serve_command(FILE *out, const hr_subject *subject, const hr
   HR_NEED(error, subject->model, subject->workload, subject->hardware);
   const bool apart = plan->options.disaggregated;
   const hr_server *server = hr_server_of(plan->options.engine);
-  const hr_served of = {subject->model, subject->workload, &plan->options,
-                        point,          subject->hardware, apart ? HR_DECODES : HR_SERVES_ALL};
+  const hr_served of = {subject->model, subject->workload, &plan->options, point, apart ? HR_DECODES : HR_SERVES_ALL};
   HR_TRY(check_command(plan, &of, error));
   write_comments(out, plan, &of);
   if (apart)
-    write_roles(out, server, plan, &of, name);
+    write_roles(out, server, plan, &of, subject->hardware, name);
   else
     write_command(out, server, &of, name);
   const hr_report_options options = hr_report_options_default();

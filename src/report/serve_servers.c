@@ -13,7 +13,6 @@
  *           documentation, features/disagg-serving at 0434b982 */
 #include "report/serve_servers.h"
 
-#include "analysis/serve/plan.h"
 #include "base/text.h"
 #include "report/serve_router.h"
 
@@ -131,9 +130,7 @@ static bool page(const hr_served *of, char *to)
 
 static bool memory_share(const hr_served *of, char *to)
 {
-  const bool prefills = of->role == HR_PREFILLS;
-  const double share = prefills ? hr_serve_prefill_share(of->options, of->hardware) : of->options->memory_share;
-  hr_write_text(to, HR_SERVER_VALUE_SIZE, "%.3g", share);
+  hr_write_text(to, HR_SERVER_VALUE_SIZE, "%.3g", of->options->memory_share);
   return true;
 }
 

@@ -13,7 +13,6 @@ typedef struct hr_served {
   const hr_workload *workload;
   const hr_serve_options *options;
   const hr_serve_point *point;
-  const hr_hardware *hardware; /* where there are others that prefill: of those that decode */
   hr_server_role role;
 } hr_served;
 

@@ -105,17 +105,15 @@ static double sglang_share(const hr_hardware *hardware, const class_row *row)
   return share > 0 ? share : 0;
 }
 
-static double default_share(hr_serve_engine engine, const hr_hardware *hardware)
+/* Sets what an engine would have on the device. */
+static void set_defaults(hr_serve_options *options, const hr_hardware *hardware)
 {
-  const struct engine_row *row = &engines[engine];
-  return row->share > 0 ? row->share : sglang_share(hardware, class_of(row, hardware));
-}
-
-double hr_serve_prefill_share(const hr_serve_options *options, const hr_hardware *hardware)
-{
-  const bool given = options->memory_share != default_share(options->engine, hardware);
-  return given || !options->prefill_hardware ? options->memory_share
-                                             : default_share(options->engine, options->prefill_hardware);
+  const struct engine_row *row = &engines[options->engine];
+  const class_row *class = class_of(row, hardware);
+  options->memory_share = row->share > 0 ? row->share : sglang_share(hardware, class);
+  options->prefill_tokens = class->prefill_tokens;
+  options->batch_max = class->batch_max;
+  options->page_tokens = row->page_tokens;
 }
 
 hr_status hr_serve_options_set_engine(hr_serve_options *options, hr_serve_engine engine, const hr_hardware *hardware,
@@ -126,15 +124,26 @@ hr_status hr_serve_options_set_engine(hr_serve_options *options, hr_serve_engine
   HR_TAKE(hr_serve_options, given, error);
   if ((unsigned)engine >= HR_SERVE_ENGINE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "engine: %d is not in the list", (int)engine);
-  const struct engine_row *row = &engines[engine];
-  const class_row *class = class_of(row, hardware);
   hr_serve_options changed = *given;
   changed.engine = engine;
-  changed.memory_share = default_share(engine, hardware);
-  changed.prefill_tokens = class->prefill_tokens;
-  changed.batch_max = class->batch_max;
-  changed.page_tokens = row->page_tokens;
+  set_defaults(&changed, hardware);
   return hr_give_struct(options, &changed, sizeof changed, "hr_serve_options", error);
+}
+
+hr_serve_options hr_serve_prefill_options(const hr_serve_options *options, const hr_hardware *hardware)
+{
+  hr_serve_options own = *options, there = *options, here = *options;
+  if (!own.prefill_hardware)
+    return own;
+  set_defaults(&there, hardware);
+  set_defaults(&here, own.prefill_hardware);
+  if (own.memory_share == there.memory_share)
+    own.memory_share = here.memory_share;
+  if (own.prefill_tokens == there.prefill_tokens)
+    own.prefill_tokens = here.prefill_tokens;
+  if (own.batch_max == there.batch_max)
+    own.batch_max = here.batch_max;
+  return own;
 }
 
 /* ---- first tokens ---- */

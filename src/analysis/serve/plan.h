@@ -78,9 +78,9 @@ bool hr_serve_decodes_first(hr_serve_engine engine);
  *  as if all were wrong at once, and to the same side. */
 hr_serve_time hr_serve_with_band(const hr_serve_state *state, const hr_serve_time *time);
 
-/** What an engine on the devices that prefill has of their memory: their own default, unless a share was given that is
- *  not the default of `hardware`. */
-double hr_serve_prefill_share(const hr_serve_options *options, const hr_hardware *hardware);
+/** The options of an engine on the devices that prefill: what `options` leave at the engine's defaults for `hardware`
+ *  is at those for theirs. */
+hr_serve_options hr_serve_prefill_options(const hr_serve_options *options, const hr_hardware *hardware);
 
 /** Whether the engine has pipeline parallelism. */
 bool hr_serve_has_stages(hr_serve_engine engine);

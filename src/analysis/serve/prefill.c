@@ -9,12 +9,11 @@
 
 hr_status hr_serve_fill_prefill_state(const hr_serve_state *state, hr_serve_state *prefill, hr_error *error)
 {
-  hr_serve_options options = state->options;
+  hr_serve_options options = hr_serve_prefill_options(&state->options, state->hardware);
   options.disaggregated = false, options.prefill_hardware = NULL, options.recommend = 0;
   options.tensor_parallel = options.prefill_tensor_parallel, options.prefill_tensor_parallel = 0;
   options.expert_parallel = options.pipeline_stages = options.output_tokens = 1;
   options.batch = options.devices_max = 0;
-  options.memory_share = hr_serve_prefill_share(&state->options, state->hardware);
   HR_TRY(
       hr_serve_fill_state(hr_serve_prefill_hardware(state), state->model, &state->workload, &options, prefill, error));
   prefill->step = state->step;
