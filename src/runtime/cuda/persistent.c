@@ -16,7 +16,6 @@
 #include <string.h>
 
 #define WARP 32
-#define GROUP_MAX 8 /* heads of Q of an item */
 #define DIM_MAX 256
 #define CHUNK 8         /* elements of 16 bytes */
 #define SLOTS_MIN 4     /* fewer hide nothing */
@@ -79,7 +78,7 @@ static int64_t groups_of(const hr_decode *d)
 /* Heads of Q of an item, and items with different heads of a group. */
 static int64_t heads_at_once(int64_t q_each)
 {
-  return hr_min64(GROUP_MAX, q_each);
+  return hr_min64(HR_PERSISTENT_GROUP, q_each);
 }
 static int64_t parts_of(int64_t q_each)
 {
@@ -365,8 +364,8 @@ static hr_status write_instructions(const instruction_list *list, hr_error *erro
 
 /* ---- their order ---- */
 
-/* How many instructions lie between a part at `position` and the last of those that it reads from, and one; 0: they are
- * not all there. */
+/* A part at `position` would stand so many places behind the last of those that it reads from; 0: they are not all
+ * there. */
 static size_t distance_to_sources(const instruction_list *list, size_t part, size_t position)
 {
   const size_t *positions = list->positions;
@@ -417,7 +416,7 @@ static size_t attention_bytes(const program_sizes *s)
 {
   const int64_t group = heads_at_once(s->q_each);
   const int64_t heads = (group + 2 + 4) * hr_max64(s->qk_dim, s->v_dim); /* norms, angles, K and V in 16 bits */
-  const int64_t queries = group * (s->qk_dim + 32) / 2;
+  const int64_t queries = group * (s->qk_dim + HR_PERSISTENT_QUERY_PADDING) / 2;
   const int64_t of_warps = HR_PERSISTENT_WARPS * group * (s->v_dim + 2);
   const int64_t received = s->splits * (2 * group + 2) + group * s->v_dim;
   return s->q_each > 0 ? (size_t)(heads + queries + hr_max64(of_warps, received) + ALIGNMENT) * sizeof(float) : 0;

@@ -53,6 +53,15 @@ __device__ inline void unpack(const uint4 &chunk, float (&values)[CHUNK])
     values[i] = value_in(words[i / 2], i % 2);
 }
 
+/* Adds up over the lanes of a warp, in every lane. */
+__device__ inline float sum_of_lanes(float value)
+{
+#pragma unroll
+  for (int distance = WARP / 2; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+  return value;
+}
+
 /* ---- shared memory ---- */
 
 extern __shared__ __align__(1024) uint4 shared[]; /* as swizzled tiles need it */

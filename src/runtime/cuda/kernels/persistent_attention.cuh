@@ -6,14 +6,14 @@
  *   an item: one of HR_SPLITS parts of the keys of a sequence for up to 8 heads of a group
  *   a tile: 16 keys, which one warp multiplies with all heads of an item by mma.sync
  *
- * Keys come through the ring of slots, as weights do, which no latency of chains of loads (length, page, key) holds up.
+ * Keys come through the ring of slots, as weights do, so that no chain of loads (length, page, key) is waited for.
  * Each item norms and rotates its heads of Q, and the last of the keys also the new K, which it writes to the cache
  * with V. Of several items with the same heads each adds up some of the columns of all. */
 
 typedef hr_persistent_attention attention;
 
-#define GROUP (HR_Q_EACH < 8 ? HR_Q_EACH : 8)   /* heads of an item: rows of half an mma.sync */
-#define PARTS ((HR_Q_EACH + GROUP - 1) / GROUP) /* of a group */
+#define GROUP (HR_Q_EACH < HR_PERSISTENT_GROUP ? HR_Q_EACH : HR_PERSISTENT_GROUP) /* heads of an item */
+#define PARTS ((HR_Q_EACH + GROUP - 1) / GROUP)                                   /* of a group */
 #define ITEMS (TOKENS * HR_GROUPS * PARTS * HR_SPLITS)
 #define SPLITS HR_SPLITS
 
@@ -37,7 +37,7 @@ typedef hr_persistent_attention attention;
 #define SLOT_KEYS (SLOT_TILES * TILE_KEYS)
 #define QK_STEPS ((QK_DIM + STEP - 1) / STEP) /* of columns, as linear layers have them */
 #define V_STEPS ((V_DIM + 15) / 16)           /* columns of V that are the rows of an mma.sync */
-#define QUERY_PITCH (QK_DIM + 32)             /* most two rows' 64 bytes meet in no bank */
+#define QUERY_PITCH (QK_DIM + HR_PERSISTENT_QUERY_PADDING)
 #define NOTHING (-__int_as_float(0x7F800000))
 #define DIM_MAX (QK_DIM > V_DIM ? QK_DIM : V_DIM)
 
@@ -190,10 +190,7 @@ __device__ inline void put_head(const attention &a, const head &h, const float *
     }
   }
   if (h.norm) {
-#pragma unroll
-    for (int distance = WARP / 2; distance > 0; distance /= 2)
-      squares += __shfl_xor_sync(0xFFFFFFFFu, squares, distance);
-    const float scale = rsqrtf(squares / (float)h.dim + a.epsilon);
+    const float scale = rsqrtf(sum_of_lanes(squares) / (float)h.dim + a.epsilon);
 #pragma unroll 1
     for (int i = lane_of(); i < h.dim; i += WARP)
       to[i] = rounded(to[i] * scale * h.norm[i]);
@@ -314,8 +311,8 @@ __device__ inline void complete_tile(const item &i, int first, unsigned k, unsig
   __syncwarp();
 }
 
-/* Which key of half a tile column `n` of an mma.sync has: of two next to each other, so that 8 lanes that load 64 bytes
- * of two keys meet in no bank. */
+/* Column `n` of an mma.sync has this key of half a tile. Columns next to each other have keys four apart, so that 8
+ * lanes that load 64 bytes of two keys meet in no bank. */
 __device__ inline int key_of_column(int n)
 {
   return n / 2 + n % 2 * 4;
@@ -494,15 +491,6 @@ __device__ inline void receive_some(const item &i, float *from, int first, atten
       any |= missing[n];
     }
   } while (any);
-}
-
-/* Adds up over the lanes of a warp, in every lane. */
-__device__ inline float sum_of_lanes(float value)
-{
-#pragma unroll
-  for (int distance = WARP / 2; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
-  return value;
 }
 
 __device__ inline float most_of_lanes(float value)

@@ -2,8 +2,8 @@
 /* persistent_linear.cuh's products with fp8, which becomes 16 bits in registers, exactly.
  *
  * W is the first operand of mma.sync, whose 16 rows are the 8 of a tile in two halves of a thread's columns; the second
- * operand's 8 columns are 4 tokens in both halves. Half of the products are none that is asked for, and all take half
- * as many instructions as with tokens as the first operand: conversions leave little time. */
+ * operand's 8 columns are 4 tokens in both halves. Half of the products are not used, and all take half as many
+ * instructions as with tokens as the first operand: conversions leave little time. */
 
 #define FP8_CHUNK (2 * CHUNK)
 #define FP8_STEP (2 * STEP)           /* of a warp, all in one block of columns */

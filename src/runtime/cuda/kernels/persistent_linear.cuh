@@ -145,9 +145,7 @@ __device__ inline void sum_over_threads(float (&values)[TOKENS])
   meet(); /* sums from before have been read */
 #pragma unroll
   for (int token = 0; token < TOKENS; token++) {
-#pragma unroll
-    for (int distance = WARP / 2; distance > 0; distance /= 2)
-      values[token] += __shfl_xor_sync(0xFFFFFFFFu, values[token], distance);
+    values[token] = sum_of_lanes(values[token]);
     if (lane_of() == 0)
       of_warps[token][warp_of()] = values[token];
   }
