@@ -231,8 +231,8 @@ typedef struct hr_operator {
   bool fused;      /* HR_FRAMEWORK_HEADROOM on a GPU: a part of the kernel of the operator before or behind it, as in
                       decode steps of up to eight tokens norms, activations, residuals and gates are of linear layers
                       with up to 2^24 weights; on other devices a kernel of its own */
-  bool persistent; /* the same: a part of the one kernel that runs a decode step on a GPU of compute capability 9.0 or
-                      newer; false in lists for no device */
+  bool persistent; /* the same: a part of the one kernel that runs a decode step on a GPU of compute capability 9.0 to
+                      11.x; false in lists for no device */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 768

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device files: data/hardware/<name>.json and data/architectures/<name>.json, described in docs/hardware.md. */
+/* Device files: data/hardware/<name>.json and data/architectures/<name>.json, described in docs/hardware.md and
+ * docs/notes/hardware.md. */
 #include <headroom/experimental/device_file.h>
 
 #include "base/error.h"
