@@ -46,6 +46,10 @@ static int take_part(const hr_executor *x, const hr_run_program *p, int at, hr_p
   if (first->run == hr_launch_linear) {
     part->linear = &first->linear;
     launches = 1;
+  } else if (first->run == hr_launch_router) {
+    part->router = &first->router;
+    part->linear = &first->router.linear;
+    launches = 1;
   } else if (first->cache && at + 1 < p->launch_count && second->run == hr_launch_decode) {
     part->append = &first->append;
     part->heads = first->heads.q_heads > 0 ? &first->heads : NULL;

@@ -17,6 +17,9 @@
  *  early crowd where the kernel before has ended (docs/notes/gpu.md). */
 #define HR_LINEAR_WEIGHTS_MAX ((int64_t)1 << 24)
 
+/** The most weights of a router that is one kernel with its choice: few blocks read them. */
+#define HR_ROUTER_WEIGHTS_MAX ((int64_t)1 << 21)
+
 /** The most bytes of x, with some elements behind each row, of layers that a persistent kernel runs. */
 #define HR_LINEAR_X_BYTES_MAX 114752
 

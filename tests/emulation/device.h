@@ -227,6 +227,20 @@ template <class T> inline T __shfl_xor_sync(unsigned mask, T value, int distance
   return value;
 }
 
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value)
+{
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const unsigned other = __shfl_xor_sync(mask, value, distance);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+inline unsigned __reduce_min_sync(unsigned mask, unsigned value)
+{
+  return ~__reduce_max_sync(mask, ~value);
+}
+
 template <class T> inline T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32)
 {
   int lane = (int)emulation::lane(), source = lane - (int)distance;

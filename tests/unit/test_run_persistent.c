@@ -65,6 +65,18 @@ static const struct {
      "\"num_attention_heads\":4,\"num_key_heads\":1,\"num_value_heads\":2,\"key_head_dim\":16,"
      "\"value_head_dim\":32,\"augmented_q_dim\":96,\"intermediate_size\":96}",
      1, HR_BF16, TOKENS},
+    {"qwen3_moe, 3 of 40 experts",
+     "{\"model_type\":\"qwen3_moe\"," LLAMA "\"head_dim\":32,\"num_experts\":40,\"num_experts_per_tok\":3,\"moe_"
+     "intermediate_size\":96,\"norm_topk_prob\":false}",
+     1, HR_BF16, TOKENS},
+    {"mixtral, fp16, shares add up to 1",
+     "{\"model_type\":\"mixtral\"," LLAMA "\"head_dim\":16,\"num_local_experts\":4,\"num_experts_per_tok\":2}", 1,
+     HR_FP16, TOKENS},
+    {"qwen3_moe, a dense layer, experts of 1056 columns",
+     "{\"model_type\":\"qwen3_moe\"," LLAMA "\"head_dim\":16,\"num_experts\":8,\"num_experts_per_tok\":2,\"moe_"
+     "intermediate_size\":1056,\"norm_topk_prob\":true,"
+     "\"mlp_only_layers\":[0]}",
+     1, HR_BF16, TOKENS},
     {"qwen2, fp8, a scale for each row", "{\"model_type\":\"qwen2\"," LLAMA "\"head_dim\":16," FP8("null"), 1, HR_BF16,
      TOKENS},
     {"llama, fp8, blocks of 16 and 128 rows, 2272 columns",

@@ -12,6 +12,8 @@
 #define COLUMNS 32 /* columns of linear layers are a multiple */
 #define HEAD 8     /* and sizes of heads of this */
 #define HEAD_MAX 256
+#define EXPERTS_MAX 512
+#define ACTIVE_MAX 32
 
 static bool have_same_heads(const hr_mixer_attention *a, const hr_mixer_attention *b)
 {
@@ -35,13 +37,26 @@ static bool takes_columns(const hr_workload *w, int64_t k)
   return k % COLUMNS == 0 && hr_linear_x_bytes(w->batch, k) <= HR_LINEAR_X_BYTES_MAX;
 }
 
+/* Experts of one token, chosen by the largest logits; experts that all tokens share are kernels of their own. */
+static bool takes_experts(const hr_model *model, const hr_ffn_experts *m, const hr_workload *w)
+{
+  const hr_router *r = &model->numerics.router;
+  const int64_t norm_bytes = hr_linear_norm_bytes(HR_ROWWISE_LAYER_NORM, 1, model->hidden, w->dtype);
+  const bool plain = m->groups == 0 && m->shared_width == 0 && m->held == 0 && !m->bias && !m->router_bias &&
+                     !m->output_norm && !r->sigmoid && !r->weighs_inputs;
+  return m->experts == 0 ||
+         (w->batch == 1 && w->expert_parallel <= 1 && plain && m->experts <= EXPERTS_MAX && m->active <= ACTIVE_MAX &&
+          m->experts * model->hidden <= HR_ROUTER_WEIGHTS_MAX && norm_bytes <= HR_LINEAR_NORM_BYTES_MAX &&
+          m->width % COLUMNS == 0 && takes_columns(w, m->active * m->width));
+}
+
 /* A norm behind attention or an MLP is a kernel of its own. */
 static bool takes_layers(const hr_model *model, const hr_layer_group *g, const hr_workload *w)
 {
   const hr_mixer_attention *a = &g->attention;
   return takes_heads(a, &model->numerics) && (a->qk_norm == HR_QK_NORM_NONE || model->norm == HR_NORM_RMS) &&
-         g->experts.experts == 0 && g->norms <= 2 && !g->norms_behind && takes_columns(w, a->q_heads * a->v_dim) &&
-         takes_columns(w, g->dense.width);
+         takes_experts(model, &g->experts, w) && g->norms <= 2 && !g->norms_behind &&
+         takes_columns(w, a->q_heads * a->v_dim) && takes_columns(w, g->dense.width);
 }
 
 bool hr_is_persistent(const hr_model *model, const hr_workload *w)
@@ -61,7 +76,8 @@ bool hr_is_persistent(const hr_model *model, const hr_workload *w)
 /* What the kernel does beside a product or attention: gates are second matrices of products. */
 static bool is_part(const hr_operator *op)
 {
-  return (op->kind != HR_KIND_GEMM && op->kind != HR_KIND_ATTENTION) || op->id == HR_OP_MLP_GATE;
+  const bool multiplies = op->kind == HR_KIND_GEMM || op->kind == HR_KIND_GROUPED_GEMM;
+  return (!multiplies && op->kind != HR_KIND_ATTENTION) || op->id == HR_OP_MLP_GATE || op->id == HR_OP_EXPERT_GATE;
 }
 
 void hr_persist_operators(hr_operators *operators)

@@ -25,6 +25,7 @@
 #define SOURCES 3 /* at most, of a part */
 #define NONE SIZE_MAX
 #define AHEAD_MAX 4 /* parts among which the next one is chosen */
+#define EXPERTS_MAX 512
 
 /* What the program is compiled for; of attention with heads as kernels/persistent_attention.cuh has them, q_each 0:
  * none. */
@@ -34,6 +35,7 @@ typedef struct program_sizes {
   int fp8;        /* the sum of the formats of weights that are in fp8 */
   int64_t q_each, groups, k_share, v_share, splits;
   int64_t qk_dim, v_dim, page;
+  int64_t experts, active; /* 0: no layer has experts */
 } program_sizes;
 
 typedef struct persistent_kernel {
@@ -92,11 +94,37 @@ _Static_assert((int)HR_FP8_ROWS_LEAST >= (int)HR_PERSISTENT_ROWS, "of two blocks
 _Static_assert((int)HR_PERSISTENT_BYTES / HR_FP8_BLOCK * 4 <= (int)HR_PERSISTENT_PITCH - (int)HR_PERSISTENT_BYTES,
                "a slot has room for scales");
 
-static bool takes_linear(const hr_linear_arguments *x)
+/* Layers of experts as those of one token: the rows of its experts follow each other, and behind their activation the
+ * columns. */
+static hr_linear_arguments layer_of(const hr_linear_arguments *x)
 {
-  return hr_dtype_bytes(x->dtype) == 2 && x->experts == 0 && x->rows <= HR_LINEAR_ROWS_MAX &&
-         x->k % HR_PERSISTENT_STEP == 0 && x->x_stride % CHUNK == 0 && x->alignment % ALIGNMENT == 0 &&
-         activation_of(x->activation) >= 0 && hr_linear_x_bytes(x->rows, x->k) <= HR_LINEAR_X_BYTES_MAX;
+  hr_linear_arguments all = *x;
+  if (x->experts > 0) {
+    all.rows = 1;
+    all.n *= x->active > 0 ? 1 : x->rows;
+    all.k *= x->active > 0 ? x->rows : 1;
+  }
+  return all;
+}
+
+static bool takes_experts(const hr_linear_arguments *x)
+{
+  return x->most == 1 && x->rows <= WARP && x->experts <= EXPERTS_MAX && !x->scales && (x->active == 0 || !x->gate);
+}
+
+static bool takes_linear(const hr_linear_arguments *linear)
+{
+  const hr_linear_arguments x = layer_of(linear);
+  return hr_dtype_bytes(x.dtype) == 2 && (x.experts == 0 || takes_experts(linear)) && x.rows <= HR_LINEAR_ROWS_MAX &&
+         linear->k % HR_PERSISTENT_STEP == 0 && x.x_stride % CHUNK == 0 && x.alignment % ALIGNMENT == 0 &&
+         activation_of(x.activation) >= 0 && hr_linear_x_bytes(x.rows, x.k) <= HR_LINEAR_X_BYTES_MAX;
+}
+
+/* A router chooses the experts of one token, by the largest logits. */
+static bool takes_router(const hr_route_arguments *r)
+{
+  return r->tokens == 1 && !r->sigmoid && !r->bias && r->groups == 0 && r->held == 0 && !r->weights_of &&
+         r->experts <= EXPERTS_MAX && r->active <= WARP;
 }
 
 static bool has_packed_cache(const hr_decode *d)
@@ -128,7 +156,9 @@ bool hr_cuda_persists(const hr_device *device, const hr_persistent_part *part)
   const hr_cuda *cuda = device->state;
   if (cuda->capability < 90 || cuda->capability >= 120 || device->context || !cuda->driver.cuTensorMapEncodeTiled)
     return false;
-  return part->linear ? takes_linear(part->linear) : takes_attention(part);
+  return part->router   ? takes_router(&part->router->route) && takes_linear(part->linear)
+         : part->linear ? takes_linear(part->linear)
+                        : takes_attention(part);
 }
 
 /* ---- names ---- */
@@ -169,10 +199,12 @@ static byte_range rows_of(const void *address, int64_t rows, int64_t stride, int
 
 static byte_range result_of(const hr_persistent_part *part)
 {
-  const hr_linear_arguments *x = part->linear;
   const hr_decode *d = part->decode;
-  return x ? rows_of(x->y, x->rows, x->n, x->n)
-           : rows_of(part->arguments->o, d->batch, hr_decode_o_strides(d).batch, d->q_heads * d->v_dim);
+  if (part->linear) {
+    const hr_linear_arguments x = layer_of(part->linear);
+    return rows_of(x.y, x.rows, x.n, x.n);
+  }
+  return rows_of(part->arguments->o, d->batch, hr_decode_o_strides(d).batch, d->q_heads * d->v_dim);
 }
 
 /* The parts, and where they post: a set has the results of all but the last one. */
@@ -241,43 +273,89 @@ static void keep_sources(const instruction_list *list, size_t at, const source *
     list->sources[at][i] = i < count && sources[i].arrives ? sources[i].part : NONE;
 }
 
-static hr_status write_linear(const instruction_list *list, size_t at, hr_error *error)
+/* The part whose router chooses the layer's experts. */
+static size_t router_of(const instruction_list *list, size_t at)
 {
   const hr_linear_arguments *x = list->parts[at].linear;
+  for (size_t i = at; x->experts > 0 && i-- > 0;) {
+    const hr_router_arguments *router = list->parts[i].router;
+    if (router && router->route.offsets == x->offsets)
+      return i;
+  }
+  return NONE;
+}
+
+/* The rows that a router's norm has made are nowhere: who reads them makes them anew. */
+static void read_as_router(const hr_router_arguments *router, hr_linear_arguments *x)
+{
+  if (!router->normed || x->x != router->normed)
+    return;
+  x->x = router->linear.x;
+  x->x_stride = router->linear.x_stride;
+  x->norm = router->linear.norm;
+  x->epsilon = router->linear.epsilon;
+  x->norm_weight = router->linear.norm_weight, x->norm_bias = router->linear.norm_bias;
+}
+
+static void write_experts(const instruction_list *list, size_t router, const hr_linear_arguments *x,
+                          hr_persistent_linear *to)
+{
+  const hr_route_arguments *route = &list->parts[router].router->route;
+  const bool sums = x->active > 0;
+  to->logits = sums ? 0 : posted_by(list, router);
+  to->matrix_rows = x->n;
+  to->width = (int)(sums ? x->k : x->n);
+  to->normalized = route->normalized;
+  to->share_scale = route->scale == 0 ? 1 : (float)route->scale;
+}
+
+static hr_status write_linear(const instruction_list *list, size_t at, hr_error *error)
+{
+  const hr_linear_arguments *own = list->parts[at].linear;
+  const size_t router = router_of(list, at);
   const bool last = at + 1 == list->count;
-  source from = {0}, residual = {0};
-  HR_TRY(find_source(list, at, rows_of(x->x, x->rows, x->x_stride, x->k), &from, error));
-  if (x->residual)
-    HR_TRY(find_source(list, at, rows_of(x->residual, x->rows, x->residual_stride, x->n), &residual, error));
-  keep_sources(list, at, (const source[]){from, residual}, 2);
+  hr_linear_arguments x = layer_of(own);
+  source from = {0}, residual = {0}, logits = {0};
+  if (own->experts > 0 && router == NONE)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel has the router of its experts");
+  if (router != NONE && own->active == 0) {
+    read_as_router(list->parts[router].router, &x);
+    logits = (source){posted_by(list, router), 1, router};
+  }
+  HR_TRY(find_source(list, at, rows_of(x.x, x.rows, x.x_stride, x.k), &from, error));
+  if (x.residual)
+    HR_TRY(find_source(list, at, rows_of(x.residual, x.rows, x.residual_stride, x.n), &residual, error));
+  keep_sources(list, at, (const source[]){from, residual, logits}, 3);
   list->to[at].linear = (hr_persistent_linear){.x = from.address,
-                                               .w = hr_cuda_address(x->weight),
-                                               .gate = hr_cuda_address(x->gate),
-                                               .bias = hr_cuda_address(x->bias),
-                                               .gate_bias = hr_cuda_address(x->gate_bias),
+                                               .w = hr_cuda_address(x.weight),
+                                               .gate = hr_cuda_address(x.gate),
+                                               .bias = hr_cuda_address(x.bias),
+                                               .gate_bias = hr_cuda_address(x.gate_bias),
                                                .residual = residual.address,
-                                               .norm_weight = hr_cuda_address(x->norm_weight),
-                                               .norm_bias = hr_cuda_address(x->norm_bias),
-                                               .y = last ? hr_cuda_address(x->y) : 0,
+                                               .norm_weight = hr_cuda_address(x.norm_weight),
+                                               .norm_bias = hr_cuda_address(x.norm_bias),
+                                               .y = last ? hr_cuda_address(x.y) : 0,
                                                .posted = last ? 0 : posted_by(list, at),
-                                               .x_row = x->x_stride,
-                                               .residual_row = x->residual_stride,
-                                               .n = x->n,
-                                               .k = x->k,
-                                               .norm = norm_of(x->norm),
-                                               .activation = activation_of(x->activation),
+                                               .x_row = x.x_stride,
+                                               .residual_row = x.residual_stride,
+                                               .n = x.n,
+                                               .k = x.k,
+                                               .norm = norm_of(x.norm),
+                                               .activation = activation_of(x.activation),
                                                .x_arrives = from.arrives,
                                                .residual_arrives = residual.arrives,
-                                               .epsilon = (float)x->epsilon,
-                                               .limit = (float)x->limit,
-                                               .factor = x->factor == 0 ? 1 : (float)x->factor,
-                                               .format = format_of(x),
-                                               .scales = hr_cuda_address(x->scales),
-                                               .gate_scales = hr_cuda_address(x->gate_scales),
-                                               .scale_row = x->shares.stride,
-                                               .scale_rows_log2 = log2_of(x->shares.rows),
-                                               .rows_each = (int)(x->n / list->blocks),
-                                               .rows_more = (int)(x->n % list->blocks)};
+                                               .epsilon = (float)x.epsilon,
+                                               .limit = (float)x.limit,
+                                               .factor = x.factor == 0 ? 1 : (float)x.factor,
+                                               .format = format_of(&x),
+                                               .scales = hr_cuda_address(x.scales),
+                                               .gate_scales = hr_cuda_address(x.gate_scales),
+                                               .scale_row = x.shares.stride,
+                                               .scale_rows_log2 = log2_of(x.shares.rows),
+                                               .rows_each = (int)(x.n / list->blocks),
+                                               .rows_more = (int)(x.n % list->blocks)};
+  if (own->experts > 0)
+    write_experts(list, router, own, &list->to[at].linear);
   return HR_OK;
 }
 
@@ -435,7 +513,9 @@ static program_sizes sizes_of_attention(const hr_decode *d, const program_sizes 
                          .splits = splits_of(d, blocks),
                          .qk_dim = d->qk_dim,
                          .v_dim = d->v_dim,
-                         .page = d->page_size};
+                         .page = d->page_size,
+                         .experts = before->experts,
+                         .active = before->active};
 }
 
 static bool same_attention(const program_sizes *a, const program_sizes *b)
@@ -444,18 +524,30 @@ static bool same_attention(const program_sizes *a, const program_sizes *b)
          a->splits == b->splits && a->qk_dim == b->qk_dim && a->v_dim == b->v_dim && a->page == b->page;
 }
 
+static hr_status add_linear_sizes(const hr_persistent_part *part, program_sizes *s, hr_error *error)
+{
+  const hr_linear_arguments x = layer_of(part->linear);
+  s->tokens = x.rows;
+  s->normed = hr_max64(s->normed, x.norm == HR_ROWWISE_COUNT ? 0 : x.k);
+  s->fp8 |= format_of(&x);
+  if (!part->router)
+    return HR_OK;
+  const hr_route_arguments *r = &part->router->route;
+  if (s->experts > 0 && (r->experts != s->experts || r->active != s->active))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel has experts of one number");
+  s->experts = r->experts, s->active = r->active;
+  return HR_OK;
+}
+
 /* HR_ERROR_UNSUPPORTED for parts that no one program takes. */
 static hr_status find_sizes(const hr_persistent_part *parts, size_t count, int64_t blocks, program_sizes *s,
                             hr_error *error)
 {
   *s = (program_sizes){0};
   for (size_t i = 0; i < count; i++) {
-    const hr_linear_arguments *x = parts[i].linear;
     const int64_t tokens = s->tokens;
-    if (x) {
-      s->tokens = x->rows;
-      s->normed = hr_max64(s->normed, x->norm == HR_ROWWISE_COUNT ? 0 : x->k);
-      s->fp8 |= format_of(x);
+    if (parts[i].linear) {
+      HR_TRY(add_linear_sizes(&parts[i], s, error));
     } else {
       const program_sizes one = sizes_of_attention(parts[i].decode, s, blocks);
       if (s->q_each > 0 && !same_attention(s, &one))
@@ -472,7 +564,10 @@ static size_t x_bytes_of_all(const hr_persistent_part *parts, size_t count, cons
 {
   size_t most = attention_bytes(s);
   for (size_t i = 0; i < count; i++) {
-    const size_t bytes = parts[i].linear ? (size_t)hr_linear_x_bytes(parts[i].linear->rows, parts[i].linear->k) : 0;
+    if (!parts[i].linear)
+      continue;
+    const hr_linear_arguments x = layer_of(parts[i].linear);
+    const size_t bytes = (size_t)hr_linear_x_bytes(x.rows, x.k);
     most = bytes > most ? bytes : most;
   }
   return (most + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -491,10 +586,14 @@ static void write_defines(const program_sizes *s, char text[HR_DEFINES_SIZE])
   if (s->fp8)
     length += snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_FP8=%d", s->fp8);
   if (s->q_each > 0)
-    snprintf(text + length, HR_DEFINES_SIZE - (size_t)length,
-             " HR_Q_EACH=%d HR_GROUPS=%d HR_K_SHARE=%d HR_V_SHARE=%d HR_SPLITS=%d HR_QK_DIM=%d HR_V_DIM=%d HR_PAGE=%d",
-             (int)s->q_each, (int)s->groups, (int)s->k_share, (int)s->v_share, (int)s->splits, (int)s->qk_dim,
-             (int)s->v_dim, (int)s->page);
+    length += snprintf(
+        text + length, HR_DEFINES_SIZE - (size_t)length,
+        " HR_Q_EACH=%d HR_GROUPS=%d HR_K_SHARE=%d HR_V_SHARE=%d HR_SPLITS=%d HR_QK_DIM=%d HR_V_DIM=%d HR_PAGE=%d",
+        (int)s->q_each, (int)s->groups, (int)s->k_share, (int)s->v_share, (int)s->splits, (int)s->qk_dim, (int)s->v_dim,
+        (int)s->page);
+  if (s->experts > 0)
+    snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_EXPERTS=%d HR_ACTIVE=%d", (int)s->experts,
+             (int)s->active);
 }
 
 /* The slots take what shared memory has beside the rest. */

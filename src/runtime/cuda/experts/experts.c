@@ -69,8 +69,7 @@ hr_status hr_cuda_route(hr_device *device, const hr_route_arguments *route, void
 
 /* ---- few tokens, with the router before ---- */
 
-#define ROUTER_WEIGHTS_MAX ((int64_t)1 << 21) /* which so few blocks read in the time of a kernel's launch */
-#define ROUTER_SCORES_MAX 2048                /* of the first block */
+#define ROUTER_SCORES_MAX 2048 /* of the first block */
 #define ROUTER_COPIES_MAX 512
 
 /* Only GPUs with clusters. */
@@ -78,7 +77,7 @@ bool hr_cuda_routes_few(const hr_device *device, const hr_router_arguments *x)
 {
   const hr_cuda *cuda = device->state;
   const hr_linear_arguments *l = &x->linear;
-  return cuda->capability >= 90 && l->rows <= HR_LINEAR_ROWS_MAX && l->n * l->k <= ROUTER_WEIGHTS_MAX &&
+  return cuda->capability >= 90 && l->rows <= HR_LINEAR_ROWS_MAX && l->n * l->k <= HR_ROUTER_WEIGHTS_MAX &&
          hr_linear_rows(l->rows) * l->n <= ROUTER_SCORES_MAX && l->rows * x->route.active <= ROUTER_COPIES_MAX &&
          hr_linear_norm_bytes(l->norm, l->rows, l->k, l->dtype) <= HR_LINEAR_NORM_BYTES_MAX;
 }

@@ -28,6 +28,7 @@ typedef hr_persistent_instruction instruction;
 #define THREADS (WARPS * WARP) /* that compute */
 #define TOKENS HR_TOKENS
 #define LOG2_E 1.4426950408889634f
+#define NOTHING (-__int_as_float(0x7F800000))
 #define CHUNK 8 /* elements of 16 bytes */
 
 __device__ inline int lane_of()
@@ -53,7 +54,15 @@ __device__ inline void unpack(const uint4 &chunk, float (&values)[CHUNK])
     values[i] = value_in(words[i / 2], i % 2);
 }
 
-/* Adds up over the lanes of a warp, in every lane. */
+/* The largest of the lanes of a warp, and their sum, in every lane. */
+__device__ inline float most_of_lanes(float value)
+{
+#pragma unroll
+  for (int distance = WARP / 2; distance > 0; distance /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
+  return value;
+}
+
 __device__ inline float sum_of_lanes(float value)
 {
 #pragma unroll
@@ -74,6 +83,7 @@ struct rooms {
   instruction *instructions; /* [2] */
   unsigned full, empty;      /* mbarriers of slots */
   int count;                 /* of slots */
+  float *shares;             /* of the chosen experts, with HR_EXPERTS */
 
   __device__ explicit rooms(const persistent_call &call)
   {
@@ -84,6 +94,10 @@ struct rooms {
     full = shared_address(instructions + 2);
     empty = full + 8 * call.slots;
     count = call.slots;
+#ifdef HR_EXPERTS
+    __shared__ float shares_of_experts[HR_ACTIVE];
+    shares = shares_of_experts;
+#endif
   }
 };
 
@@ -156,6 +170,10 @@ __device__ inline void compute(const persistent_call &call, const rooms &r)
 __device__ inline void copy_all(const persistent_call &call, const rooms &r)
 {
   ring at = {0, 1};
+#ifdef HR_EXPERTS
+  int chosen = 0; /* lane i: the i-th expert */
+  const post p(call);
+#endif
   for (int i = 0; i < call.count; i++) {
     const instruction &next = call.instructions[i];
 #ifdef HR_Q_EACH
@@ -163,6 +181,11 @@ __device__ inline void copy_all(const persistent_call &call, const rooms &r)
       take_maps(call.instructions[i + 1].attention);
     if (next.attends)
       copy_keys(next.attention, r, at);
+    else
+#endif
+#ifdef HR_EXPERTS
+        if (next.linear.width > 0)
+      copy_experts(next.linear, r, at, chosen, p);
     else
 #endif
       copy_rows(next.linear, r, at);

@@ -38,7 +38,6 @@ typedef hr_persistent_attention attention;
 #define QK_STEPS ((QK_DIM + STEP - 1) / STEP) /* of columns, as linear layers have them */
 #define V_STEPS ((V_DIM + 15) / 16)           /* columns of V that are the rows of an mma.sync */
 #define QUERY_PITCH (QK_DIM + HR_PERSISTENT_QUERY_PADDING)
-#define NOTHING (-__int_as_float(0x7F800000))
 #define DIM_MAX (QK_DIM > V_DIM ? QK_DIM : V_DIM)
 
 /* In shared memory, where linear layers have x. */
@@ -491,14 +490,6 @@ __device__ inline void receive_some(const item &i, float *from, int first, atten
       any |= missing[n];
     }
   } while (any);
-}
-
-__device__ inline float most_of_lanes(float value)
-{
-#pragma unroll
-  for (int distance = WARP / 2; distance > 0; distance /= 2)
-    value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
-  return value;
 }
 
 /* Adds up the columns that are the item's: a warp has every 8th, a lane a split. */

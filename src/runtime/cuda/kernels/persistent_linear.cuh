@@ -14,6 +14,7 @@ typedef hr_persistent_linear linear;
 #define TILE HR_PERSISTENT_ROWS
 #define STEP HR_PERSISTENT_STEP
 #define PITCH HR_PERSISTENT_PITCH
+#define ELEMENTS_OF_SLOT (HR_PERSISTENT_BYTES / (int)sizeof(element)) /* of a row */
 #ifndef HR_FP8
 #define HR_FP8 0
 #endif
@@ -50,6 +51,16 @@ struct y_place {
   }
 };
 
+/* Columns that follow each other in memory: of the layer, or of one of several experts. */
+__device__ inline int columns_of_matrix(const linear &l)
+{
+#ifdef HR_EXPERTS
+  return l.width > 0 && !l.logits ? l.width : (int)l.k;
+#else
+  return (int)l.k;
+#endif
+}
+
 /* ---- the warp that copies ---- */
 
 /* The scales of a slot: of `rows` blocks of rows, which follow each other. */
@@ -61,7 +72,7 @@ struct slot_scales {
 };
 
 template <class WEIGHT>
-__device__ inline void copy_part(const rooms &r, ring &at, const WEIGHT *from, int64 stride, int rows, int columns,
+__device__ inline void copy_part(const rooms &r, ring &at, const WEIGHT *row_of_lane, int rows, int columns,
                                  const slot_scales &scales)
 {
   const unsigned full = r.full + 8 * at.slot, bytes = columns * (unsigned)sizeof(WEIGHT);
@@ -71,7 +82,7 @@ __device__ inline void copy_part(const rooms &r, ring &at, const WEIGHT *from, i
     mbarrier_arrive_expect_tx(full, rows * bytes + scales.rows * scales.bytes);
   __syncwarp();
   if (lane_of() < rows)
-    bulk_load_once(to, from + lane_of() * stride, bytes, full);
+    bulk_load_once(to, row_of_lane, bytes, full);
   else if (lane_of() >= TILE && lane_of() - TILE < scales.rows)
     bulk_load(to - TILE * PITCH + HR_PERSISTENT_BYTES, scales.from + (lane_of() - TILE) * scales.stride, scales.bytes,
               full);
@@ -103,7 +114,7 @@ template <int FORMAT> __device__ inline void copy_rows_of(const linear &l, const
         slot_scales scales = {nullptr, 0, 0, 0};
         if (FORMAT == HR_PERSISTENT_FP8_BLOCKS)
           scales = scales_of_slot(l, matrix == w ? l.scales : l.gate_scales, row, rows, column, columns);
-        copy_part(r, at, matrix + (int64)row * k + column, k, rows, columns, scales);
+        copy_part(r, at, matrix + (int64)(row + lane_of()) * k + column, rows, columns, scales);
       }
 }
 
@@ -333,24 +344,27 @@ __device__ inline float *sums_of(const rooms &r, int tile, int warp, int token)
 }
 
 /* The warp's slots of a tile: `what` is called with each one's place, its first column and the number of them. */
-template <int COLUMNS, class WHAT> __device__ inline void each_slot(int k, const rooms &r, ring &at, WHAT what)
+template <int COLUMNS, class WHAT>
+__device__ inline void each_slot(const linear &l, const rooms &r, ring &at, WHAT what)
 {
+  const int k = (int)l.k, each = columns_of_matrix(l);
+  for (int first = 0; first < k; first += each)
 #pragma unroll 1
-  for (int column = 0; column < k; column += COLUMNS) {
-    mbarrier_wait(r.full + 8 * at.slot, at.parity);
-    what(r.slots + at.slot * HR_PERSISTENT_SLOT, column, min(COLUMNS, k - column));
-    __syncwarp();
-    if (lane_of() == 0)
-      mbarrier_arrive(r.empty + 8 * at.slot);
-    at.advance(r.count);
-  }
+    for (int column = first; column < first + each; column += COLUMNS) {
+      mbarrier_wait(r.full + 8 * at.slot, at.parity);
+      what(r.slots + at.slot * HR_PERSISTENT_SLOT, column, min(COLUMNS, first + each - column));
+      __syncwarp();
+      if (lane_of() == 0)
+        mbarrier_arrive(r.empty + 8 * at.slot);
+      at.advance(r.count);
+    }
 }
 
 __device__ inline void multiply_tile(const linear &l, const rooms &r, ring &at, int tile)
 {
   tile_sums sums = {{{0, 0, 0, 0}, {0, 0, 0, 0}}};
   const int token = lane_of() / 4;
-  each_slot<HR_PERSISTENT_BYTES / (int)sizeof(element)>((int)l.k, r, at, [&](const char *slot, int first, int columns) {
+  each_slot<ELEMENTS_OF_SLOT>(l, r, at, [&](const char *slot, int first, int columns) {
     multiply_part(sums, slot, r.x + first, pitch_of(l), columns);
   });
   if (token < TOKENS) {
@@ -371,7 +385,7 @@ __device__ inline void multiply_fp8_tile(const linear &l, const rooms &r, ring &
   const float scale = rows ? scales[row] : 1;
   fp8_sums sums;
   float scaled[TOKEN_SETS] = {0};
-  each_slot<HR_PERSISTENT_BYTES>((int)l.k, r, at, [&](const char *slot, int column, int columns) {
+  each_slot<HR_PERSISTENT_BYTES>(l, r, at, [&](const char *slot, int column, int columns) {
     const float *const of_row = (const float *)(const void *)(slot + block * PITCH + HR_PERSISTENT_BYTES);
     multiply_fp8<FORMAT>(sums, scaled, slot, of_row, r.x + column, pitch_of(l), columns);
   });
@@ -394,6 +408,10 @@ __device__ inline void multiply_one(const linear &l, const rooms &r, ring &at, i
 /* ---- results ---- */
 
 #include "runtime/cuda/kernels/activation.cuh"
+
+#ifdef HR_EXPERTS
+#include "runtime/cuda/kernels/persistent_experts.cuh"
+#endif
 
 __device__ inline float activated(const linear &l, float value, float gate)
 {
@@ -441,6 +459,10 @@ __device__ inline void store_rows(const linear &l, const rooms &r, int first, in
     const added a = own && i == (int)threadIdx.x ? *own : load_added(l, token, first + row, p);
     const float gate = l.gate ? sum_of_row(r, tile + 1, token, row % TILE) + a.gate_bias : 0;
     float value = activated(l, sum_of_row(r, tile, token, row % TILE) + a.bias, gate);
+#ifdef HR_EXPERTS
+    if (l.logits)
+      value *= r.shares[(first + row) / l.width];
+#endif
     if (l.residual)
       value = a.residual + l.factor * value;
     if (l.posted)
@@ -466,6 +488,10 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
     own.residual = await_element(residual, true, p);
   if (l.norm != HR_PERSISTENT_NO_NORM)
     norm_x(l, c, r.x);
+#ifdef HR_EXPERTS
+  if (l.logits && warp_of() == 0)
+    put_shares(l, p, r.shares);
+#endif
   meet();
 #pragma unroll 1
   for (int first = mine.first; first < mine.end; first += most) {
