@@ -57,13 +57,25 @@ static void note_least(hr_training_count *count, int64_t bytes)
     count->least_memory_bytes = bytes;
 }
 
+/* HR_ERROR_OVERFLOW: bytes that no device has. */
+static hr_status estimate_memory(hr_training_state *state, const hr_workload *workload, hr_memory *memory,
+                                 hr_error *error)
+{
+  if (!state->knows_memory) {
+    HR_TRY(hr_workload_check(workload, state->model, error));
+    HR_TRY(hr_memory_begin(state->model, workload, &state->memory, error));
+    state->knows_memory = true;
+  }
+  return hr_memory_end(&state->memory, workload, memory, error);
+}
+
 hr_status hr_training_add_layout(hr_training_state *state, hr_training_count *count, const hr_workload *workload,
                                  unsigned accepted_by, hr_error *error)
 {
   hr_memory memory;
   hr_training_layout layout = {.workload = *workload, .devices = count->devices, .accepted_by = accepted_by};
-  hr_status status = hr_memory_estimate(state->model, workload, &memory, error);
-  if (status == HR_ERROR_OVERFLOW) /* which no device has */
+  hr_status status = estimate_memory(state, workload, &memory, error);
+  if (status == HR_ERROR_OVERFLOW)
     return HR_OK;
   HR_TRY(status);
   count->tried++;

@@ -215,6 +215,8 @@ static hr_status choose(enumeration *e, hr_training_dimension dimension, unsigne
     dimensions[dimension].set(e, &e->workload, tried->items[i]);
     if (dimension < HR_TRAINING_STAGES)
       e->state->microbatch->sums.operator_count = 0;
+    if (dimension < HR_TRAINING_ZERO)
+      e->state->knows_memory = false;
     unsigned accepting = hr_training_accepting(frameworks, dimension, e->state->split, &e->workload);
     if (is_accepted(e, accepting))
       HR_TRY(choose(e, dimension + 1, accepting, error));

@@ -5,6 +5,7 @@
 
 #include "analysis/plan/rules.h"
 #include "analysis/predict/step.h"
+#include "model/memory/memory_basis.h"
 
 /** What is planned. */
 typedef struct hr_training_state {
@@ -13,6 +14,8 @@ typedef struct hr_training_state {
   const hr_model *split;     /* the same without quantized weights, whose blocks training does not have */
   hr_workload workload;      /* a training step on one device */
   hr_microbatch *microbatch; /* of the layouts that differ in stages and replicas alone */
+  hr_memory_basis memory;    /* of the layouts that differ in their ZeRO stage alone */
+  bool knows_memory;
   hr_training_plan *plan;
   size_t capacity; /* of plan->layouts */
 } hr_training_state;

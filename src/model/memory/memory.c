@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "model/memory/activation_memory.h"
-#include "model/memory/weight_memory.h"
+#include "model/memory/memory_basis.h"
 #include "shape/kv_format.h"
 
 #include <headroom/experimental/workload.h>
@@ -105,20 +105,30 @@ hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *
   return cache_growth(model, workload, 0);
 }
 
-hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)
+hr_status hr_memory_begin(const hr_model *model, const hr_workload *workload, hr_memory_basis *basis, hr_error *error)
 {
-  HR_NEED(error, model, workload, memory);
-  HR_TAKE(hr_model, model, error);
-  HR_TAKE(hr_workload, workload, error);
-  HR_TRY(hr_model_check(model, error));
-  HR_TRY(hr_workload_check(workload, model, error));
   hr_shard shard;
-  bool train = workload->phase == HR_PHASE_TRAIN;
-  hr_weight_memory held;
+  const bool train = workload->phase == HR_PHASE_TRAIN;
+  const int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
   HR_TRY(hr_shard_sizes(model, workload, &shard, error));
-  HR_TRY(hr_weight_memory_of(model, workload, &shard, &held, error));
+  HR_TRY(train ? hr_parameters_on_device(model, workload, &shard, &basis->held, error)
+               : hr_stored_weights(model, workload, &shard, &basis->stored, error));
+  basis->activations =
+      train ? saved_activations(model, workload, &shard) : hr_peak_activation_bytes(model, workload, &shard);
+  basis->kv_cache = kv_cache(model, workload, &shard);
+  basis->states = states(model, workload);
+  basis->of_token = hr_cache_bytes_per_token(model, workload);
+  basis->of_next_token = cache_growth(model, workload, tokens);
+  basis->of_sequence = states_per_sequence(model, workload);
+  return HR_OK;
+}
 
+hr_status hr_memory_end(const hr_memory_basis *basis, const hr_workload *workload, hr_memory *memory, hr_error *error)
+{
   hr_memory result;
+  hr_weight_memory held = basis->stored;
+  if (workload->phase == HR_PHASE_TRAIN)
+    HR_TRY(hr_training_weights(&basis->held, workload, &held, error));
   const struct {
     hr_checked64 bytes;
     int64_t *place;
@@ -128,10 +138,9 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
       {held.gradients, &result.gradient_bytes, "gradients"},
       {held.optimizer, &result.optimizer_bytes, "optimizer state"},
       {held.gathered, &result.gathered_bytes, "gathered weights"},
-      {train ? saved_activations(model, workload, &shard) : hr_peak_activation_bytes(model, workload, &shard),
-       &result.activation_bytes, "activations"},
-      {kv_cache(model, workload, &shard), &result.kv_cache_bytes, "KV cache"},
-      {states(model, workload), &result.state_bytes, "states"},
+      {basis->activations, &result.activation_bytes, "activations"},
+      {basis->kv_cache, &result.kv_cache_bytes, "KV cache"},
+      {basis->states, &result.state_bytes, "states"},
   };
   hr_checked64 total = hr_checked(0);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -140,15 +149,25 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
       return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of the %s do not fit into 63 bits", parts[i].what);
   }
   result.total_bytes = total.value;
-  if (hr_checked_take(hr_cache_bytes_per_token(model, workload), &result.kv_cache_bytes_per_token) != HR_OK)
+  if (hr_checked_take(basis->of_token, &result.kv_cache_bytes_per_token) != HR_OK ||
+      hr_checked_take(basis->of_next_token, &result.kv_cache_bytes_of_next_token) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
-  int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
-  if (hr_checked_take(cache_growth(model, workload, tokens), &result.kv_cache_bytes_of_next_token) != HR_OK)
-    return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
-  if (hr_checked_take(states_per_sequence(model, workload), &result.state_bytes_per_sequence) != HR_OK)
+  if (hr_checked_take(basis->of_sequence, &result.state_bytes_per_sequence) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a sequence's states do not fit into 63 bits");
   *memory = result;
   return HR_OK;
+}
+
+hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)
+{
+  HR_NEED(error, model, workload, memory);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  hr_memory_basis basis;
+  HR_TRY(hr_model_check(model, error));
+  HR_TRY(hr_workload_check(workload, model, error));
+  HR_TRY(hr_memory_begin(model, workload, &basis, error));
+  return hr_memory_end(&basis, workload, memory, error);
 }
 
 /* Whether `batch` sequences fit; an overflow does not. The model and the workload have been checked. */

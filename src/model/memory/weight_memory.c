@@ -46,18 +46,6 @@ static void part_on_device(const hr_model *model, const hr_workload *workload, c
     share->groups[i] = hr_shard_layer(model, &model->groups[i], workload);
 }
 
-/* What is counted of the model's part: weights in the formats of quantized layers or all alike. */
-typedef struct weight_bytes {
-  int64_t element_bytes;
-  bool quantized;
-} weight_bytes;
-
-static hr_checked64 layer_bytes(const hr_model *share, const hr_layer_group *layer, const weight_bytes *weights)
-{
-  hr_checked64 bytes = hr_times(hr_count_layer(share, layer), weights->element_bytes);
-  return weights->quantized ? hr_plus(bytes, hr_layer_bytes_added(share, layer, weights->element_bytes)) : bytes;
-}
-
 /* The ends of the pipeline, as parameters: before the layers the embedding with its positions, behind them the logits,
  * whose stage needs its own copy of a tied table. */
 static void count_ends(const hr_model *model, const hr_shard *shard, const hr_parameters *all, int64_t *first,
@@ -72,33 +60,31 @@ static void count_ends(const hr_model *model, const hr_shard *shard, const hr_pa
       (model->head == HR_HEAD_LANGUAGE && model->tied_embeddings ? table : 0) + projection + all->logit + final_norm;
 }
 
-/* Weights on the most loaded device. With several stages, that is ⌈L/p⌉ layers and the larger end of the pipeline. */
-static hr_status weights_on_device(const hr_model *model, const hr_model *share, const hr_workload *workload,
-                                   const hr_shard *shard, const weight_bytes *weights, hr_checked64 *bytes,
-                                   hr_error *error)
+/* ---- inference ---- */
+
+/* Bytes of the weights in their stored formats. With several stages, those of ⌈L/p⌉ layers and the larger end of the
+ * pipeline. */
+static hr_status stored_on_device(const hr_model *model, const hr_model *share, const hr_workload *workload,
+                                  const hr_shard *shard, hr_checked64 *bytes, hr_error *error)
 {
   hr_parameters all;
+  int64_t element = (int64_t)hr_dtype_bytes(workload->dtype), within = 0, first, last;
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX], layers = hr_checked(0), logit = hr_logit_bytes_added(share, element);
   HR_TRY(hr_count_parameters(share, &all, error));
-  hr_checked64 of_group[HR_LAYER_GROUPS_MAX], layers = hr_checked(0);
   for (size_t i = 0; i < model->group_count; i++) {
-    of_group[i] = layer_bytes(share, &share->groups[i], weights);
-    layers = hr_plus(layers, hr_times(of_group[i], share->groups[i].count));
+    const hr_layer_group *layer = &share->groups[i];
+    const hr_checked64 parameters = hr_count_layer(share, layer);
+    of_group[i] = hr_plus(hr_times(parameters, element), hr_layer_bytes_added(share, layer, element));
+    layers = hr_plus(layers, hr_times(of_group[i], layer->count));
+    within += parameters.value * layer->count; /* part of what was counted, so that it fits */
   }
-  hr_checked64 logit = hr_checked(0);
-  if (weights->quantized)
-    logit = hr_logit_bytes_added(share, weights->element_bytes);
   if (workload->pipeline_stages == 1) {
-    /* Each term was counted above, so none overflows. */
-    int64_t within = 0;
-    for (size_t i = 0; i < model->group_count; i++)
-      within += hr_count_layer(share, &share->groups[i]).value * share->groups[i].count;
-    *bytes = hr_plus(hr_plus(layers, logit), hr_times(hr_checked(all.total - within), weights->element_bytes));
+    *bytes = hr_plus(hr_plus(layers, logit), hr_times(hr_checked(all.total - within), element));
     return HR_OK;
   }
-  int64_t first, last;
   count_ends(model, shard, &all, &first, &last);
-  hr_checked64 ends = hr_larger(hr_times(hr_checked(first), weights->element_bytes),
-                                hr_plus(hr_times(hr_checked(last), weights->element_bytes), logit));
+  hr_checked64 ends =
+      hr_larger(hr_times(hr_checked(first), element), hr_plus(hr_times(hr_checked(last), element), logit));
   *bytes = hr_plus(hr_sum_of_stage(model, of_group, workload->pipeline_stages), ends);
   return HR_OK;
 }
@@ -111,41 +97,12 @@ static int64_t optimizer_bytes_per_parameter(hr_dtype dtype)
   return hr_dtype_bytes(dtype) < 4 ? 12 : 8;
 }
 
-/* Counts a device's parameters of routed experts, which fewer devices keep copies of. */
-static hr_checked64 routed_on_device(const hr_model *share, const hr_workload *workload)
-{
-  hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
-  for (size_t i = 0; i < share->group_count; i++)
-    of_group[i] = hr_count_routed(share, &share->groups[i]);
-  return hr_sum_of_stage(share, of_group, workload->pipeline_stages);
-}
-
 hr_checked64 hr_part_of_replica(hr_checked64 parameters, hr_checked64 routed, const hr_replicas *replicas)
 {
   if (parameters.overflow || routed.overflow)
     return parameters;
   return hr_checked(hr_ceil_div(parameters.value - routed.value, replicas->devices) +
                     hr_ceil_div(routed.value, replicas->devices_of_experts));
-}
-
-/* Parameters of the units that are gathered and reduced at once: a layer, or an end of the model if that is larger.
- * Source: PyTorch's FSDP with a unit per layer (Zhao et al. 2023, arXiv 2304.11277, section 3.2.1). */
-typedef struct gathered_units {
-  hr_checked64 layer, largest;
-} gathered_units;
-
-static hr_status largest_units(const hr_model *model, const hr_model *share, const hr_shard *shard,
-                               gathered_units *units, hr_error *error)
-{
-  hr_parameters all;
-  int64_t first, last;
-  HR_TRY(hr_count_parameters(share, &all, error));
-  count_ends(model, shard, &all, &first, &last);
-  units->layer = hr_checked(0);
-  for (size_t i = 0; i < share->group_count; i++)
-    units->layer = hr_larger(units->layer, hr_count_layer(share, &share->groups[i]));
-  units->largest = hr_larger(units->layer, hr_checked(hr_max64(first, last)));
-  return HR_OK;
 }
 
 static hr_checked64 smaller(hr_checked64 a, hr_checked64 b)
@@ -155,51 +112,62 @@ static hr_checked64 smaller(hr_checked64 a, hr_checked64 b)
 
 /* Stages 2 and 3 reduce the gradients of a unit before they are split; stage 3 also gathers the weights of the unit in
  * use and of the next one. */
-static hr_checked64 gathered(const gathered_units *units, hr_checked64 parameters, int64_t stage)
+static hr_checked64 gathered(const hr_held_parameters *held, int64_t stage)
 {
-  hr_checked64 two = smaller(hr_plus(units->largest, units->layer), parameters);
-  hr_checked64 sum = stage >= 2 ? smaller(units->largest, parameters) : hr_checked(0);
+  hr_checked64 two = smaller(hr_plus(held->largest, held->layer), held->all);
+  hr_checked64 sum = stage >= 2 ? smaller(held->largest, held->all) : hr_checked(0);
   return stage >= 3 ? hr_plus(sum, two) : sum;
 }
 
-static hr_status training_memory(const hr_model *model, const hr_model *share, const hr_workload *workload,
-                                 const hr_shard *shard, hr_weight_memory *memory, hr_error *error)
+hr_status hr_training_weights(const hr_held_parameters *held, const hr_workload *workload, hr_weight_memory *memory,
+                              hr_error *error)
 {
   hr_replicas replicas;
-  hr_checked64 parameters;
-  gathered_units units;
-  const weight_bytes counted = {1, false};
   int64_t element = (int64_t)hr_dtype_bytes(workload->dtype);
   HR_TRY(hr_count_replicas(workload, &replicas, error));
-  HR_TRY(weights_on_device(model, share, workload, shard, &counted, &parameters, error));
-  HR_TRY(largest_units(model, share, shard, &units, error));
   int64_t stage = replicas.devices > 1 ? workload->zero_stage : 0;
-  hr_checked64 part = hr_part_of_replica(parameters, routed_on_device(share, workload), &replicas);
-  memory->weights = hr_times(stage >= 3 ? part : parameters, element);
-  memory->gradients = hr_times(stage >= 2 ? part : parameters, element);
-  memory->optimizer = hr_times(stage >= 1 ? part : parameters, optimizer_bytes_per_parameter(workload->dtype));
-  memory->gathered = hr_times(gathered(&units, parameters, stage), element);
+  hr_checked64 part = hr_part_of_replica(held->all, held->routed, &replicas);
+  memory->weights = hr_times(stage >= 3 ? part : held->all, element);
+  memory->gradients = hr_times(stage >= 2 ? part : held->all, element);
+  memory->optimizer = hr_times(stage >= 1 ? part : held->all, optimizer_bytes_per_parameter(workload->dtype));
+  memory->gathered = hr_times(gathered(held, stage), element);
   return HR_OK;
 }
 
-hr_status hr_parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
-                                  hr_checked64 *all, hr_checked64 *routed, hr_error *error)
+static hr_checked64 count_routed(const hr_model *share, const hr_layer_group *layer)
 {
-  hr_model share;
-  const weight_bytes counted = {1, false};
-  part_on_device(model, workload, shard, &share);
-  *routed = routed_on_device(&share, workload);
-  return weights_on_device(model, &share, workload, shard, &counted, all, error);
+  return layer->experts.experts > 0 ? hr_count_routed(share, layer) : hr_checked(0);
 }
 
-hr_status hr_weight_memory_of(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
-                              hr_weight_memory *memory, hr_error *error)
+/* The units are those of PyTorch's FSDP, one a layer (Zhao et al. 2023, arXiv 2304.11277, section 3.2.1). */
+hr_status hr_parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
+                                  hr_held_parameters *held, hr_error *error)
+{
+  hr_model share;
+  hr_parameters all;
+  int64_t first, last, stages = workload->pipeline_stages;
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX], routed[HR_LAYER_GROUPS_MAX];
+  part_on_device(model, workload, shard, &share);
+  HR_TRY(hr_count_parameters(&share, &all, error));
+  count_ends(model, shard, &all, &first, &last);
+  held->layer = hr_checked(0);
+  for (size_t i = 0; i < model->group_count; i++) {
+    of_group[i] = hr_count_layer(&share, &share.groups[i]);
+    routed[i] = count_routed(&share, &share.groups[i]);
+    held->layer = hr_larger(held->layer, of_group[i]);
+  }
+  hr_checked64 end = hr_checked(hr_max64(first, last));
+  held->largest = hr_larger(held->layer, end);
+  held->routed = hr_sum_of_stage(model, routed, stages);
+  held->all = stages == 1 ? hr_checked(all.total) : hr_plus(hr_sum_of_stage(model, of_group, stages), end);
+  return HR_OK;
+}
+
+hr_status hr_stored_weights(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
+                            hr_weight_memory *memory, hr_error *error)
 {
   hr_model share;
   part_on_device(model, workload, shard, &share);
-  if (workload->phase == HR_PHASE_TRAIN)
-    return training_memory(model, &share, workload, shard, memory, error);
-  const weight_bytes stored = {(int64_t)hr_dtype_bytes(workload->dtype), true};
   memory->gradients = memory->optimizer = memory->gathered = hr_checked(0);
-  return weights_on_device(model, &share, workload, shard, &stored, &memory->weights, error);
+  return stored_on_device(model, &share, workload, shard, &memory->weights, error);
 }
