@@ -209,12 +209,12 @@ static void set_family_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
 static double family_min_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   const double area = (double)(tiling->tile.m * tiling->tile.n);
-  const int64_t k = problem->gemm->k;
-  double element_ns = problem->element_ns;
-  int64_t steps = k / problem->depth_step;
-  if (tiling->splits > 1)
-    element_ns /= (double)tiling->splits, steps = k / (tiling->splits * problem->depth_step);
-  return (double)tiling->waves * (area * (element_ns + problem->stored_ns) + (double)steps * problem->cost->step_ns);
+  double element_ns = problem->element_ns, steps_ns = problem->steps_ns;
+  if (tiling->splits > 1) {
+    element_ns /= (double)tiling->splits;
+    steps_ns = (double)(problem->gemm->k / (tiling->splits * problem->depth_step)) * problem->cost->step_ns;
+  }
+  return (double)tiling->waves * (area * (element_ns + problem->stored_ns) + steps_ns);
 }
 
 /* Rounding decides about a tiling that is exactly as fast. */
@@ -341,6 +341,21 @@ void hr_set_family_terms(hr_tiling_problem *problem)
   problem->highest_clock = highest_clock(problem);
   problem->element_ns = 2 * (double)problem->gemm->k * problem->slot_ns_per_flop / share;
   problem->stored_ns = cost->store_bytes_per_ns > 0 ? bytes / cost->store_bytes_per_ns : 0;
+  problem->waves_per_tile = 1 / (double)problem->slots;
+  problem->steps_ns = (double)(problem->gemm->k / problem->depth_step) * cost->step_ns;
+}
+
+/* Tiles up to which waves are counted in floating point: half a tile is then far more than its rounding. */
+#define COUNTED_TILES ((int64_t)1 << 30)
+
+bool hr_is_slower_tile(const hr_tiling_problem *problem, int64_t area, int64_t tiles, const hr_tiling *best)
+{
+  const bool whole = problem->parts < 2 || tiles * 2 > problem->slots * problem->family->split_waves;
+  if (!whole || tiles > COUNTED_TILES)
+    return false;
+  const double waves = (double)((int64_t)(((double)tiles - 0.5) * problem->waves_per_tile) + 1);
+  const double least_ns = waves * ((double)area * (problem->element_ns + problem->stored_ns) + problem->steps_ns);
+  return exceeds(problem, problem->highest_clock, least_ns, 0, best->busy_ns + best->started_ns);
 }
 
 /* The library splits k until the tiles fill a number of whole waves. */

@@ -29,30 +29,60 @@ static hr_tiling best_of_device(const hr_tiling_problem *problem)
 /* Clusters of more matrices could have more tiles than can be counted. */
 #define CLUSTERED_BATCH_MAX ((int64_t)1 << 40)
 
-/* Tiles along a side, in whole clusters, whose sizes are powers of two. */
-static int64_t tiles_along(int64_t size, int64_t tile, int64_t cluster)
+/* Sides of tiles are multiples of SIDE_UNIT up to SIDE_UNIT · SIDES_MAX elements, with few exceptions. */
+#define SIDE_UNIT 8
+#define SIDES_MAX 64
+
+/* Tiles along m and n by their side, of which there are fewer than tiles; 0: not counted yet. */
+typedef struct side_counts {
+  int64_t m[SIDES_MAX + 1], n[SIDES_MAX + 1];
+} side_counts;
+
+static int64_t count_side(int64_t *counts, int64_t size, int side)
 {
-  return (hr_ceil_div(size, tile) + cluster - 1) & -cluster;
+  if (side % SIDE_UNIT != 0 || side > SIDE_UNIT * SIDES_MAX)
+    return hr_ceil_div(size, side);
+  int64_t *count = &counts[side / SIDE_UNIT];
+  if (*count == 0)
+    *count = hr_ceil_div(size, side);
+  return *count;
 }
 
-static hr_tiling tiling_of(const hr_gemm *gemm, const hr_family_tile *tile)
+/* In whole clusters, whose sizes are powers of two. */
+static int64_t in_clusters(int64_t tiles, int64_t cluster)
 {
-  bool clusters = gemm->batch < CLUSTERED_BATCH_MAX;
-  hr_tiling tiling = {.tile = {tile->m, tile->n, 1},
-                      .cluster_m = clusters ? tile->cluster_m : 1,
-                      .cluster_n = clusters ? tile->cluster_n : 1,
-                      .blocks = tile->blocks};
-  tiling.tiles =
-      tiles_along(gemm->m, tile->m, tiling.cluster_m) * tiles_along(gemm->n, tile->n, tiling.cluster_n) * gemm->batch;
-  return tiling;
+  return (tiles + cluster - 1) & -cluster;
+}
+
+static hr_tiling tiling_of(const hr_family_tile *tile, int64_t cluster_m, int64_t cluster_n, int64_t tiles)
+{
+  return (hr_tiling){.tile = {tile->m, tile->n, 1},
+                     .cluster_m = cluster_m,
+                     .cluster_n = cluster_n,
+                     .blocks = tile->blocks,
+                     .tiles = tiles};
+}
+
+static void keep_faster(const hr_tiling_problem *problem, const hr_family_tile *tile, side_counts *sides,
+                        hr_tiling *best)
+{
+  const hr_gemm *gemm = problem->gemm;
+  const bool clusters = gemm->batch < CLUSTERED_BATCH_MAX;
+  const int64_t cluster_m = clusters ? tile->cluster_m : 1, cluster_n = clusters ? tile->cluster_n : 1;
+  const int64_t tiles = in_clusters(count_side(sides->m, gemm->m, tile->m), cluster_m) *
+                        in_clusters(count_side(sides->n, gemm->n, tile->n), cluster_n) * gemm->batch;
+  if (hr_is_slower_tile(problem, tile->m * tile->n, tiles, best))
+    return;
+  hr_tiling tiling = tiling_of(tile, cluster_m, cluster_n, tiles);
+  hr_keep_faster_tiling(problem, &tiling, best);
 }
 
 static bool has_kernel(const hr_tiling_problem *problem, const hr_family_tile *tile)
 {
   const hr_gemm *gemm = problem->gemm;
-  int64_t granule = problem->family->granule;
-  return (!tile->batched || gemm->batch > 1) && (!gemm->transpose_a || tile->m % granule == 0) &&
-         (gemm->transpose_b || tile->n % granule == 0);
+  const int64_t part = problem->family->granule - 1; /* of a power of two */
+  return (!tile->batched || gemm->batch > 1) && (!gemm->transpose_a || (tile->m & part) == 0) &&
+         (gemm->transpose_b || (tile->n & part) == 0);
 }
 
 /* The time of memory that no tiling goes below. */
@@ -78,13 +108,12 @@ static hr_tiling best_of_family(const hr_tiling_problem *all)
   problem.cost = &known;
   problem.memory_min_ns = memory_min_ns(all);
   hr_set_family_terms(&problem);
+  side_counts sides = {.m = {0}};
   hr_tiling best = {.busy_ns = INFINITY};
   for (size_t i = 0; i < all->family->tile_count; i++) {
     const hr_family_tile *tile = &all->family->tiles[i];
-    if (!has_kernel(all, tile))
-      continue;
-    hr_tiling tiling = tiling_of(all->gemm, tile);
-    hr_keep_faster_tiling(&problem, &tiling, &best);
+    if (has_kernel(all, tile))
+      keep_faster(&problem, tile, &sides, &best);
   }
   hr_set_tiling_time(all, INFINITY, &best);
   return best;

@@ -39,6 +39,8 @@ typedef struct hr_tiling_problem {
   double highest_clock; /* over the settled one */
   double element_ns;    /* arithmetic of an element of the result on its slot */
   double stored_ns;     /* and of its store */
+  double steps_ns;      /* beginnings of the steps along the whole of k */
+  double waves_per_tile;
 } hr_tiling_problem;
 
 /** The result cut into tiles of one shape, and its time. */
