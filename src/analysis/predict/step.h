@@ -13,7 +13,7 @@ struct hr_step {
   uint8_t libraries[HR_OPERATORS_MAX];         /* hr_collective_library of communication; else 0 */
 };
 
-#define HR_KNOWN_OPERATORS 4096
+#define HR_KNOWN_OPERATORS 16384
 
 /** An operator whose prediction is known. */
 typedef struct hr_known_operator {

@@ -294,40 +294,45 @@ static size_t place_of(const hr_operators *operators, size_t end, const hr_opera
   return end;
 }
 
-static void insert(hr_operator_builder *builder, size_t from, size_t to)
+/* Puts the operator at `from` to `to`, and those up to `end` one further; end ≤ from. */
+static void insert(hr_operator_builder *builder, size_t from, size_t to, size_t end)
 {
   hr_operator *items = builder->to->items;
-  hr_operator op = items[from];
-  hr_backward_facts facts = builder->backward[from];
-  memmove(&items[to + 1], &items[to], (from - to) * sizeof *items);
-  memmove(&builder->backward[to + 1], &builder->backward[to], (from - to) * sizeof *builder->backward);
+  const hr_operator op = items[from];
+  const hr_backward_facts facts = builder->backward[from];
+  memmove(&items[to + 1], &items[to], (end - to) * sizeof *items);
+  memmove(&builder->backward[to + 1], &builder->backward[to], (end - to) * sizeof *builder->backward);
   items[to] = op;
   builder->backward[to] = facts;
 }
 
-static void remove_at(hr_operator_builder *builder, size_t at)
+/* The operator among those before `place` that has the id of the one at `from` and equals it; NULL if there is none. */
+static hr_operator *equal_before(hr_operator_builder *builder, size_t place, size_t from)
 {
-  size_t behind = --builder->to->count - at;
-  memmove(&builder->to->items[at], &builder->to->items[at + 1], behind * sizeof *builder->to->items);
-  memmove(&builder->backward[at], &builder->backward[at + 1], behind * sizeof *builder->backward);
+  hr_operator *items = builder->to->items;
+  while (place > 0 && items[place - 1].id == items[from].id) {
+    if (is_same(builder, place - 1, from))
+      return &items[place - 1];
+    place--;
+  }
+  return NULL;
 }
 
 void hr_merge_operators(hr_operator_builder *builder, size_t first)
 {
-  size_t at = first;
-  while (at < builder->to->count) {
-    const hr_operator *op = &builder->to->items[at];
-    size_t place = place_of(builder->to, at, op), equal = place;
-    while (equal > 0 && builder->to->items[equal - 1].id == op->id && !is_same(builder, equal - 1, at))
-      equal--;
-    if (equal > 0 && builder->to->items[equal - 1].id == op->id) {
-      builder->to->items[equal - 1].count += op->count;
-      builder->to->items[equal - 1].groups |= op->groups;
-      remove_at(builder, at);
+  size_t end = first; /* of those that are merged */
+  for (size_t from = first; from < builder->to->count; from++) {
+    const hr_operator *op = &builder->to->items[from];
+    const size_t place = place_of(builder->to, end, op);
+    hr_operator *equal = equal_before(builder, place, from);
+    if (equal) {
+      equal->count += op->count;
+      equal->groups |= op->groups;
+    } else if (place < from) {
+      insert(builder, from, place, end++);
     } else {
-      if (place < at)
-        insert(builder, at, place);
-      at++;
+      end++;
     }
   }
+  builder->to->count = end;
 }
