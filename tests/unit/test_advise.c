@@ -108,21 +108,52 @@ static hr_advice *advise_over(const hr_model *model, int64_t t)
   return advise_under(&hardware, model, &workload);
 }
 
-/* 64 heads of 132 over 4 devices: 8448 is 132 heads of 64, whose 16.5 K/V heads are none and whose 8 do not divide 132,
- * 66 of 128, which 4 does not divide, and 176 of 48 with 22 K/V heads, which 4 does not divide either. */
-static void an_equal_number_of_heads_has_a_usual_size_where_others_do_not_split(void **state)
+static hr_model with_heads_of(int64_t dim, int64_t kv_heads)
 {
-  (void)state;
   hr_model model = llama3_8b();
   hr_mixer_attention *heads = &model.groups[0].attention;
-  model.hidden = 8448;
+  model.hidden = 64 * dim;
   heads->q_heads = 64;
-  heads->qk_dim = heads->v_dim = heads->rotary_dim = 132;
-  hr_advice *advice = advise_over(&model, 4);
-  const hr_finding *finding = found(advice, "head_size");
-  const char *said = finding->has_change ? finding->suggested : finding->why;
-  assert_non_null(strstr(said, "64 heads of 128, 8 KV heads"));
-  hr_advice_free(advice);
+  heads->k_heads = heads->v_heads = kv_heads;
+  heads->qk_dim = heads->v_dim = heads->rotary_dim = dim;
+  return model;
+}
+
+/* 8448 is also 132 heads of 64, 66 of 128, 44 of 192 and 176 of 48, most of which t = 4 does not divide; 64 heads of 64
+ * would halve the heads. */
+static void heads_of_132_become_as_many_of_128(void **state)
+{
+  (void)state;
+  for (int64_t t = 1; t <= 8; t *= 2) {
+    for (int64_t kv_heads = 8; kv_heads <= 64; kv_heads *= 8) {
+      hr_model model = with_heads_of(132, kv_heads);
+      hr_advice *advice = advise_over(&model, t);
+      const hr_finding *finding = found(advice, "head_size");
+      const char *said = finding->has_change ? finding->suggested : finding->why;
+      assert_non_null(strstr(said, kv_heads == 8 ? "64 heads of 128, 8 KV heads" : "64 heads of 128"));
+      hr_advice_free(advice);
+    }
+  }
+}
+
+/* From 128 to 192 the usual sizes are 128 and 256: 181 = 128 · √2 is in the middle. */
+static void as_many_heads_have_the_nearest_usual_size(void **state)
+{
+  (void)state;
+  size_t equal = 0;
+  for (int64_t dim = 72; dim <= 184; dim += 8) {
+    hr_model model = with_heads_of(dim, 8);
+    hr_advice *advice = advise_over(&model, 1);
+    const hr_finding *finding = found(advice, "head_size");
+    const hr_mixer_attention *after = &finding->model.groups[0].attention;
+    int64_t usual = dim < 91 ? 64 : dim < 182 ? 128 : 256;
+    if (finding->has_change && after->q_heads == 64) {
+      assert_true(after->qk_dim == usual || llabs(after->qk_dim - dim) <= 32);
+      equal++;
+    }
+    hr_advice_free(advice);
+  }
+  assert_true(equal > 0);
 }
 
 static void heads_that_are_suggested_split_over_the_given_t(void **state)
@@ -804,7 +835,8 @@ int main(void)
       cmocka_unit_test(the_gain_of_a_padded_matrix_is_told_for_eager_mode_too),
       cmocka_unit_test(the_variants_of_figure_1_come_in_its_order),
       cmocka_unit_test(all_variants_of_figure_1_get_20_heads_suggested),
-      cmocka_unit_test(an_equal_number_of_heads_has_a_usual_size_where_others_do_not_split),
+      cmocka_unit_test(heads_of_132_become_as_many_of_128),
+      cmocka_unit_test(as_many_heads_have_the_nearest_usual_size),
       cmocka_unit_test(heads_that_are_suggested_split_over_the_given_t),
       cmocka_unit_test(a_degree_that_cuts_quantized_groups_is_not_suggested),
       cmocka_unit_test(the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not),

@@ -7,6 +7,7 @@
 
 #include <headroom/memory.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 /* Fused kernels are hardly faster with larger heads (PyTorch 2.11 on an H200, 2026-11-21: rates at 192 and 256 within
  * 7% of that at 128), which few models have; such a model may keep them. */
@@ -18,8 +19,11 @@
 /* Head sizes that every library has kernels for, the most usual first: they win among sizes that are equally fast. */
 static const int64_t usual_head_dims[] = {128, 64, 256};
 
-/* Predictions are no finer: a size that is hardly used has to gain more. */
+/* Predictions are no finer. */
 #define EQUALLY_FAST 0.005
+
+/* A size that libraries have few kernels for has to gain more. */
+#define HARDLY_USED 0.02
 
 /* Puts so many query heads into `width`; K and V heads in their ratio, else as many as before. False unless all of them
  * split over t. */
@@ -51,34 +55,64 @@ static bool with_head_size(const hr_advice *advice, int64_t dim, hr_model *chang
          with_heads(advice, (hr_width_ratio){dim, own->qk_dim}, own->q_heads, changed);
 }
 
+static bool is_usual_dim(int64_t dim)
+{
+  bool usual = false;
+  for (size_t i = 0; i < sizeof usual_head_dims / sizeof *usual_head_dims; i++)
+    usual = usual || dim == usual_head_dims[i];
+  return usual;
+}
+
 static void keep_better_heads(hr_advice_context *context, const hr_model *changed, hr_trial *best)
 {
   hr_trial trial;
-  if (hr_evaluate(context, changed, NULL, &trial) &&
-      (best->time_ns <= 0 || trial.net_gain > best->net_gain + EQUALLY_FAST))
+  double more = is_usual_dim(hr_main_attention(changed)->qk_dim) ? EQUALLY_FAST : HARDLY_USED;
+  if (hr_evaluate(context, changed, NULL, &trial) && (best->time_ns <= 0 || trial.net_gain > best->net_gain + more))
     *best = trial;
 }
 
-static void try_head_dim(hr_advice_context *context, int64_t dim, hr_trial *best)
+static void try_equal_width(hr_advice_context *context, int64_t dim, hr_trial *best)
 {
   hr_model changed;
-  if (dim == hr_main_attention(&context->advice->model)->qk_dim)
-    return;
-  if (with_head_dim(context->advice, dim, &changed))
-    keep_better_heads(context, &changed, best);
-  if (with_head_size(context->advice, dim, &changed))
+  if (dim != hr_main_attention(&context->advice->model)->qk_dim && with_head_dim(context->advice, dim, &changed))
     keep_better_heads(context, &changed, best);
 }
 
+static void try_equal_number(hr_advice_context *context, int64_t dim, hr_trial *best)
+{
+  hr_model changed;
+  if (dim != hr_main_attention(&context->advice->model)->qk_dim && with_head_size(context->advice, dim, &changed))
+    keep_better_heads(context, &changed, best);
+}
+
+/* The usual size that is fewest times larger or smaller. */
+static int64_t nearest_usual_dim(int64_t dim)
+{
+  int64_t nearest = usual_head_dims[0];
+  for (size_t i = 1; i < sizeof usual_head_dims / sizeof *usual_head_dims; i++) {
+    const int64_t usual = usual_head_dims[i];
+    if (hr_max64(usual, dim) * hr_min64(nearest, dim) < hr_max64(nearest, dim) * hr_min64(usual, dim))
+      nearest = usual;
+  }
+  return nearest;
+}
+
+/* As many heads of the nearest usual size come first: they keep the hidden size and split as before. Sizes that are
+ * further away would be another model. */
 static hr_trial best_head_dim(hr_advice_context *context, int64_t least, int64_t most, int64_t step)
 {
+  const int64_t own = hr_main_attention(&context->advice->model)->qk_dim;
   hr_trial best = {.time_ns = 0};
+  try_equal_number(context, nearest_usual_dim(own), &best);
   for (size_t i = 0; i < sizeof usual_head_dims / sizeof *usual_head_dims; i++) {
     if (usual_head_dims[i] <= most)
-      try_head_dim(context, usual_head_dims[i], &best);
+      try_equal_width(context, usual_head_dims[i], &best);
   }
-  for (int64_t dim = least; dim <= most; dim += step)
-    try_head_dim(context, dim, &best);
+  for (int64_t dim = least; dim <= most; dim += step) {
+    try_equal_width(context, dim, &best);
+    if (llabs(dim - own) * 2 <= step)
+      try_equal_number(context, dim, &best);
+  }
   return best;
 }
 
