@@ -252,6 +252,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   workload->zero_stage = options->zero;
   workload->recompute = options->recompute;
   workload->context = options->context > 0 ? options->context : workload->sequence;
+  workload->page_size = options->pages;
   if (run->given[CLI_OPTION_phase])
     workload->phase = options->phase;
   if (run->given[CLI_OPTION_attention])
@@ -266,6 +267,8 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   set_cache_format(run, workload);
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: needs --phase decode");
+  if (options->pages > 0 && workload->phase != HR_PHASE_DECODE)
+    return cli_fail(EXIT_USAGE, "--page-size: needs --phase decode");
   if (options->zero > 0 && workload->phase != HR_PHASE_TRAIN)
     return cli_fail(EXIT_USAGE, "--zero: needs --phase train");
   if (options->recompute != HR_RECOMPUTE_NONE && workload->phase != HR_PHASE_TRAIN)

@@ -97,6 +97,8 @@ typedef struct hr_workload {
   hr_flash_library flash;   /* of a framework's step with fused attention; default newest */
   int64_t virtual_stages; /* [v] train: parts of the layers of each stage, which it runs in turn (interleaved 1F1B): p·v
                              divides the layers and p the microbatches; 0: as 1 */
+  int64_t page_size; /* decode: tokens of a page of the KV cache, which a sequence takes whole; 0: times are those of
+                             pages of 16, and memory is that of the tokens */
 } hr_workload;
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and

@@ -1102,6 +1102,7 @@ class hr_workload(Structure):
         ("framework", c_int),
         ("flash", c_int),
         ("virtual_stages", c_int64),
+        ("page_size", c_int64),
     ]
 
 
@@ -1142,6 +1143,7 @@ class hr_operator(Structure):
         ("served", c_bool),
         ("fused", c_bool),
         ("persistent", c_bool),
+        ("page_size", c_int64),
     ]
 
 

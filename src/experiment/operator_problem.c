@@ -209,7 +209,8 @@ bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_
     return false;
   const char *kernels = decode.latent ? NULL : HR_DECODE_KERNELS;
   decode.k_strides = decode.v_strides = (hr_kv_strides){0}; /* those of pages */
-  bool taken = hr_decode_set_pages(&decode, HR_KV_PAGE_USUAL, NULL) == HR_OK &&
+  const int64_t page_size = workload->page_size > 0 ? workload->page_size : HR_KV_PAGE_USUAL;
+  bool taken = hr_decode_set_pages(&decode, page_size, NULL) == HR_OK &&
                hr_plan_decode(device, &decode, kernels, &plan, NULL) == HR_OK;
   hr_plan_free(plan);
   if (taken)

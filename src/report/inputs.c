@@ -142,6 +142,8 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
     hr_append_item(to, size, "%s", flash_words[w->flash]);
   if (w->kv_cache != HR_KV_UNQUANTIZED)
     hr_append_item(to, size, "KV cache in %s", hr_kv_format_name(w->kv_cache));
+  if (w->page_size > 0)
+    hr_append_item(to, size, "pages of %" PRId64, w->page_size);
 }
 
 void hr_print_workload(const hr_document *document, const hr_workload *workload)

@@ -299,6 +299,25 @@ static void a_token_of_llama_3_8b_takes_131072_bytes_of_cache(void **state)
 }
 
 /* Gemma 3 1B: 22 of 26 layers have windows of 512; a token keeps (1 + 1) heads · 256 · 2 B = 1 KiB in a layer. */
+/* 5000 tokens are 79 pages of 64, 5056 tokens. */
+static void a_sequence_takes_whole_pages(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = in_phase(&model, HR_PHASE_DECODE);
+  hr_error error;
+  workload.batch = 8, workload.context = 5000;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 131072LL * 8 * 5000);
+  workload.page_size = 64;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 131072LL * 8 * 5056);
+  workload.phase = HR_PHASE_PREFILL; /* writes the tokens */
+  workload.sequence = 100;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 131072LL * 8 * 100);
+  workload.page_size = -1;
+  assert_int_equal(hr_workload_check(&workload, &model, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "page_size: expected 0 to 2^40, found -1");
+}
+
 static void a_cache_in_q8_0_takes_34_bytes_for_32_values(void **state)
 {
   (void)state;
@@ -414,6 +433,7 @@ int main(void)
       cmocka_unit_test(the_first_of_stages_with_parts_saves_more_microbatches),
       cmocka_unit_test(a_last_stage_that_overflows_is_an_error_even_if_the_first_does_not),
       cmocka_unit_test(a_token_of_llama_3_8b_takes_131072_bytes_of_cache),
+      cmocka_unit_test(a_sequence_takes_whole_pages),
       cmocka_unit_test(a_cache_in_q8_0_takes_34_bytes_for_32_values),
       cmocka_unit_test(a_token_behind_a_full_window_adds_nothing_in_its_layers),
       cmocka_unit_test(a_window_bounds_the_cache_of_its_layers),

@@ -185,7 +185,10 @@ void hr_read_cache(hr_operator_builder *builder, hr_checked64 cached)
 {
   const hr_workload *workload = builder->workload;
   hr_operator *op = &builder->to->items[builder->to->count - 1];
-  if (workload->phase != HR_PHASE_DECODE || workload->kv_cache == HR_KV_UNQUANTIZED)
+  if (workload->phase != HR_PHASE_DECODE)
+    return;
+  op->page_size = workload->page_size;
+  if (workload->kv_cache == HR_KV_UNQUANTIZED)
     return;
   op->kv_cache = workload->kv_cache;
   hr_checked64 before = hr_times(cached, -(int64_t)hr_dtype_bytes(workload->dtype));

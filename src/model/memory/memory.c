@@ -54,14 +54,22 @@ static hr_checked64 of_all_sequences(const hr_workload *workload, hr_checked64 o
   return hr_times(hr_times(of_one, workload->batch), hr_workload_microbatches(workload));
 }
 
+/* Tokens of a sequence that its pages hold. */
+static int64_t paged_tokens(const hr_workload *workload, int64_t tokens)
+{
+  const bool pages = workload->phase == HR_PHASE_DECODE && workload->page_size > 0;
+  return pages ? hr_round_up(tokens, workload->page_size) : tokens;
+}
+
 static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
+  const int64_t tokens = paged_tokens(workload, shard->kv_len / workload->context_parallel);
   if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
     return hr_checked(0);
   hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
   for (size_t i = 0; i < model->group_count; i++) {
     hr_layer_group share = hr_shard_layer(model, &model->groups[i], workload);
-    of_group[i] = hr_layer_cache_elements(&share, shard->kv_len / workload->context_parallel);
+    of_group[i] = hr_layer_cache_elements(&share, tokens);
   }
   hr_checked64 elements = hr_sum_of_stage(model, of_group, workload->pipeline_stages);
   return hr_kv_bytes(workload->kv_cache, workload->dtype, of_all_sequences(workload, elements));
