@@ -1144,6 +1144,7 @@ class hr_operator(Structure):
         ("fused", c_bool),
         ("persistent", c_bool),
         ("page_size", c_int64),
+        ("rounded", c_bool),
     ]
 
 

@@ -19,6 +19,7 @@ typedef struct served_load {
   char model[32], device[24], engine[12], weights[8], kv_cache[8], part[8];
   int64_t tensor_parallel, prompt, output, clients, slots, prefill_tokens, wait_steps;
   double shortest, ttft_ms, tpot_ms;
+  hr_framework framework; /* that is predicted; not in the file: compiled */
 } served_load;
 
 static inline void served_load_words(served_load *row, char **f)
@@ -104,6 +105,7 @@ static inline hr_status served_load_simulate(const served_load *row, hr_load_poi
   if (status != HR_OK)
     return status;
   hr_workload workload = hr_workload_default(&model);
+  workload.framework = row->framework;
   if (strcmp(row->kv_cache, "bf16") != 0)
     status = hr_kv_format_parse(row->kv_cache, &workload.kv_cache);
   if (status == HR_OK)

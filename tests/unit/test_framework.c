@@ -429,6 +429,33 @@ static void libraries_of_attention_are_called_by_their_names(void **state)
   assert_int_equal(untouched, HR_FLASH_1);
 }
 
+/* q, k, v together, the projection behind attention, up, gate and down; the logits are in 16 bits. Scales of blocks
+ * take a kernel of their own, as does eager mode. */
+static void servers_round_in_the_kernel_before_a_linear_layer(void **state)
+{
+  (void)state;
+  static hr_operators operators;
+  const struct {
+    hr_framework framework;
+    int64_t block_inputs;
+    size_t rounded;
+  } cases[] = {{HR_FRAMEWORK_TRTLLM, 0, 5}, {HR_FRAMEWORK_VLLM, 0, 5},     {HR_FRAMEWORK_SGLANG, 0, 5},
+               {HR_FRAMEWORK_EAGER, 0, 0},  {HR_FRAMEWORK_COMPILED, 0, 0}, {HR_FRAMEWORK_VLLM, 128, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_model model = shipped("llama-3-8b");
+    hr_error error;
+    size_t rounded = 0;
+    assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
+    model.quantization.formats[0].block_inputs = cases[i].block_inputs;
+    hr_workload workload = hr_workload_default(&model);
+    workload.phase = HR_PHASE_DECODE, workload.framework = cases[i].framework;
+    assert_ok(hr_operators_list(&model, &workload, &operators, &error), error);
+    for (size_t j = 0; j < operators.count; j++)
+      rounded += operators.items[j].rounded;
+    assert_int_equal(rounded, cases[i].rounded);
+  }
+}
+
 static void frameworks_are_called_by_their_names(void **state)
 {
   (void)state;
@@ -498,6 +525,7 @@ int main(void)
       cmocka_unit_test(torch_compile_pads_only_what_compute_binds_and_what_gets_faster),
       cmocka_unit_test(own_gradients_have_a_rate_of_their_own),
       cmocka_unit_test(libraries_of_attention_are_called_by_their_names),
+      cmocka_unit_test(servers_round_in_the_kernel_before_a_linear_layer),
       cmocka_unit_test(frameworks_are_called_by_their_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,6 +244,9 @@ static void a_server_has_its_own_kernels_where_the_device_knows_them(void **stat
   op.framework = HR_FRAMEWORK_SGLANG;
   assert_ok(hr_predict_operator(&hardware, &op, &common, &error), error);
   assert_true(common.rounding_ns == 5000);
+  op.rounded = true; /* by the kernel before */
+  assert_ok(hr_predict_operator(&hardware, &op, &common, &error), error);
+  assert_true(common.rounding_ns == 0);
 
   hr_decode decode = hr_decode_default();
   decode.batch = 8, decode.kv_len = 4096, decode.q_heads = 32, decode.k_heads = decode.v_heads = 8;

@@ -41,7 +41,7 @@ bool hr_has_rounding(const hr_hardware *hardware, const hr_operator *op)
   bool framework = op->framework == HR_FRAMEWORK_COMPILED || hr_is_server(op->framework);
   bool grouped = op->kind == HR_KIND_GROUPED_GEMM && framework &&
                  hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED;
-  return (grouped || hr_rounds_alone(hardware, op)) && cost_of(hardware, op).launch_ns > 0 && !second;
+  return (grouped || (hr_rounds_alone(hardware, op) && !op->rounded)) && cost_of(hardware, op).launch_ns > 0 && !second;
 }
 
 #define ROUNDED_BYTES 3.0      /* of an element: read in 16 bits, written in 8 */

@@ -214,6 +214,17 @@ static int64_t summed_rows(const hr_model *model, const hr_workload *workload, c
   return summed ? op->bytes / (NORM_BACKWARD_MOVES * (int64_t)hr_dtype_bytes(workload->dtype) * op->columns) : 0;
 }
 
+/* Servers round to fp8 in the norm, activation or attention before a linear layer; scales of blocks, which follow from
+ * the rounded values, take a kernel of their own. Checked on TensorRT-LLM, vLLM and SGLang (docs/notes/serving.md). */
+static bool rounds_before(const hr_model *model, const hr_operator *op)
+{
+  for (size_t i = 0; i < model->quantization.format_count; i++) {
+    if (model->quantization.formats[i].block_inputs > 0)
+      return false;
+  }
+  return hr_is_server(op->framework) && op->kind == HR_KIND_GEMM && op->activations == HR_ACTIVATIONS_FP8;
+}
+
 void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_operators *operators)
 {
   for (size_t i = 0; i < operators->count; i++) {
@@ -222,6 +233,7 @@ void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_o
     op->flash = op->kind == HR_KIND_ATTENTION ? workload->flash : HR_FLASH_NEWEST;
     op->kernels = 1;
     op->cached_bytes = cached_bytes(model, workload, op);
+    op->rounded = rounds_before(model, op);
     const bool attends = op->kind == HR_KIND_ATTENTION && op->id != HR_OP_INDEX_SCORE;
     if (attends && op->framework == HR_FRAMEWORK_EAGER)
       op->kernels = EAGER_ATTENTION_KERNELS;
