@@ -55,6 +55,7 @@ class StepOptions(DeviceOptions, total=False):
     dtype: str
     weights: str
     kv_cache: str
+    page_size: int
 
 
 class PredictOptions(StepOptions, total=False):
@@ -281,6 +282,7 @@ WORKLOAD: Table = {
     "framework": ("framework", choice("hr_framework_name")),
     "flash_attention": ("flash", choice("hr_flash_library_name")),
     "kv_cache": ("kv_cache", kv_format),
+    "page_size": ("page_size", whole),
 }
 SERVE: Table = {
     "prompt": ("prompt_tokens", whole),

@@ -97,7 +97,7 @@ static int64_t nearest_usual_dim(int64_t dim)
   return nearest;
 }
 
-/* As many heads of the nearest usual size come first: they keep the hidden size and split as before. Sizes that are
+/* The nearest usual size of as many heads comes first: they keep the hidden size and split as before. Sizes that are
  * further away would be another model. */
 static hr_trial best_head_dim(hr_advice_context *context, int64_t least, int64_t most, int64_t step)
 {

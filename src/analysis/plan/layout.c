@@ -88,6 +88,7 @@ hr_status hr_training_add_layout(hr_training_state *state, hr_training_count *co
   hr_training_stage_ends(hr_model_layers(state->model), workload->pipeline_stages, &layout.first_stage_layers,
                          &layout.last_stage_layers);
   hr_step_about about;
+  state->microbatch->held = &state->memory.held;
   HR_TRY(hr_time_step(&subject, state->microbatch, &about, error));
   set_step(&about, &layout);
   set_run(&state->plan->options, &layout);

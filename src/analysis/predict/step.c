@@ -169,7 +169,7 @@ hr_status hr_time_step(const hr_subject *subject, hr_microbatch *microbatch, hr_
   if (microbatch->sums.operator_count == 0)
     HR_TRY(sum_microbatch(subject, microbatch, error));
   hr_step_sums sums = microbatch->sums;
-  HR_TRY(hr_list_operators_between(subject->model, subject->workload, &microbatch->operators, error));
+  HR_TRY(hr_list_operators_between(subject->model, subject->workload, microbatch->held, &microbatch->operators, error));
   HR_TRY(add_operators(subject, microbatch, true, &sums, error));
   hr_describe_step(subject, &sums, about);
   return HR_OK;

@@ -25,6 +25,7 @@ typedef struct hr_known_operator {
  *  microbatches, replicas, ZeRO stage and overlap alone. Several megabytes. */
 typedef struct hr_microbatch {
   hr_step_sums sums;                           /* without what is between stages and replicas; of none: not known */
+  const struct hr_held_parameters *held;       /* hr_parameters_on_device() of the workload; NULL: not known */
   hr_operators operators;                      /* to work with */
   hr_known_operator known[HR_KNOWN_OPERATORS]; /* of all microbatches; of those with the same place the last */
 } hr_microbatch;

@@ -12,10 +12,13 @@
 hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, hr_operators *operators,
                             hr_error *error);
 
+struct hr_held_parameters;
+
 /** Lists the operators of a training step that the numbers of stages, parts and replicas and the ZeRO stage change:
- *  what is sent between stages and replicas, and the optimizer. */
-hr_status hr_list_operators_between(const hr_model *model, const hr_workload *workload, hr_operators *operators,
-                                    hr_error *error);
+ *  what is sent between stages and replicas, and the optimizer. `held`: hr_parameters_on_device() of the workload, which
+ *  are counted if it is NULL. */
+hr_status hr_list_operators_between(const hr_model *model, const hr_workload *workload,
+                                    const struct hr_held_parameters *held, hr_operators *operators, hr_error *error);
 
 /** What the backward pass of a forward operator needs beside the operator. */
 typedef struct hr_backward_facts {
@@ -31,6 +34,7 @@ typedef struct hr_operator_builder {
   uint64_t written;            /* bit i: hr_step_tensor i has been written and may be read */
   uint64_t weights[2];         /* bit i: there is a weight of the role i, in the group or outside */
   hr_shard shard;
+  const struct hr_held_parameters *held; /* NULL: not counted yet */
   hr_operators *to;
   hr_backward_facts backward[HR_OPERATORS_MAX]; /* same index as to->items */
   bool full;                                    /* more operators than the list holds */

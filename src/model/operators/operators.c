@@ -234,6 +234,7 @@ static hr_status begin(const hr_model *model, const hr_workload *workload, hr_op
   builder->workload = workload;
   builder->to = operators;
   builder->layer = NULL;
+  builder->held = NULL;
   builder->overflow = builder->full = false;
   hr_begin_tensors(builder);
   operators->count = 0;
@@ -273,11 +274,12 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
   return end(&builder, error);
 }
 
-hr_status hr_list_operators_between(const hr_model *model, const hr_workload *workload, hr_operators *operators,
-                                    hr_error *error)
+hr_status hr_list_operators_between(const hr_model *model, const hr_workload *workload,
+                                    const struct hr_held_parameters *held, hr_operators *operators, hr_error *error)
 {
   hr_operator_builder builder;
   HR_TRY(begin(model, workload, operators, &builder, error));
+  builder.held = held;
   send_to_next_stage(&builder);
   return end(&builder, error);
 }

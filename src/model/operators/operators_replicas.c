@@ -85,7 +85,10 @@ hr_status hr_append_updates(hr_operator_builder *builder, hr_error *error)
   hr_replicas replicas;
   hr_held_parameters held;
   HR_TRY(hr_count_replicas(builder->workload, &replicas, error));
-  HR_TRY(hr_parameters_on_device(builder->model, builder->workload, &builder->shard, &held, error));
+  if (builder->held)
+    held = *builder->held;
+  else
+    HR_TRY(hr_parameters_on_device(builder->model, builder->workload, &builder->shard, &held, error));
   if (replicas.devices > 1)
     append_communication(builder, &replicas, held.all, held.routed);
   append_optimizer(builder, &replicas, held.all, held.routed);
