@@ -15,8 +15,8 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
 struct hr_held_parameters;
 
 /** Lists the operators of a training step that the numbers of stages, parts and replicas and the ZeRO stage change:
- *  what is sent between stages and replicas, and the optimizer. `held`: hr_parameters_on_device() of the workload, which
- *  are counted if it is NULL. */
+ *  what is sent between stages and replicas, and the optimizer. `held`: hr_parameters_on_device() of the workload;
+ *  NULL: they are counted. */
 hr_status hr_list_operators_between(const hr_model *model, const hr_workload *workload,
                                     const struct hr_held_parameters *held, hr_operators *operators, hr_error *error);
 
