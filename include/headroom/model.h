@@ -71,6 +71,7 @@ typedef struct hr_mixer_attention {
   bool gate_unbiased; /* that gate has no bias where Q has one (AFMoE) */
   bool sinks;         /* a learned logit for each query head in the softmax's sum (gpt-oss) */
   bool shared_kv;     /* uses the K and V of an earlier layer: no K and V weights, no cache of its own (Gemma 3n) */
+  bool shared_k_norm; /* that K has a norm of this layer's own (Hunyuan-Large) */
   bool v_is_k;        /* V is K before its norm and rotation: no V weights, but a cache of its own (Gemma 4) */
 } hr_mixer_attention;
 

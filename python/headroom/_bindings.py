@@ -906,6 +906,7 @@ class hr_mixer_attention(Structure):
         ("gate_unbiased", c_bool),
         ("sinks", c_bool),
         ("shared_kv", c_bool),
+        ("shared_k_norm", c_bool),
         ("v_is_k", c_bool),
     ]
 

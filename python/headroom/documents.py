@@ -138,6 +138,7 @@ class AttentionLayer(Row):
     gate_unbiased: bool
     sinks: bool
     shared_kv: bool
+    shared_k_norm: bool
     v_is_k: bool
 
 

@@ -51,6 +51,7 @@ static const hr_column attention_fields[] = {
     FIELD(gate_unbiased),
     FIELD(sinks),
     FIELD(shared_kv),
+    FIELD(shared_k_norm),
     FIELD(v_is_k),
 };
 #undef FIELD

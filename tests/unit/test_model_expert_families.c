@@ -230,8 +230,6 @@ static void lists_with_one_size_for_each_layer_are_that_size(void **state)
   assert_refused(HUNYUAN "\"moe_topk\":[]}", HR_ERROR_INVALID, "config.json: moe_topk: expected sizes of at least 1");
   assert_refused(HUNYUAN "\"moe_intermediate_size\":48}", HR_ERROR_UNSUPPORTED,
                  "config.json: moe_intermediate_size: 48 is not intermediate_size, 40");
-  assert_refused(HUNYUAN "\"use_cla\":true}", HR_ERROR_UNSUPPORTED,
-                 "config.json: use_cla: cross-layer attention is not supported");
 }
 
 static void minimax_m2_refuses_what_only_its_own_code_knows(void **state)

@@ -185,6 +185,7 @@ hr_status hr_finish_granite_swa(hr_config *config, const hr_family *family, hr_m
 hr_status hr_finish_helium(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hunyuan_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_hunyuan_large(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hyperclovax(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_internlm3(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_laguna(hr_config *config, const hr_family *family, hr_model *model);

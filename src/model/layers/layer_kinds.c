@@ -134,6 +134,7 @@ static const struct {
     CHOICE(attention.sinks),
     CHOICE(attention.shared_kv),
     CHOICE(attention.v_is_k),
+    CHOICE(attention.shared_k_norm),
     CHOICE(latent.down_bias),
     CHOICE(latent.output_bias),
     CHOICE(scan.recurrence),

@@ -77,9 +77,10 @@ static hr_checked64 norm_parameters(const hr_model *model, const hr_mixer_attent
 {
   if (!model->norm_weight)
     return hr_checked(0);
-  int64_t heads = m->q_heads + (m->shared_kv ? 0 : m->k_heads);
+  bool keys = !m->shared_kv || m->shared_k_norm;
+  int64_t heads = m->q_heads + (keys ? m->k_heads : 0);
   int64_t vectors[] = {[HR_QK_NORM_NONE] = 0,
-                       [HR_QK_NORM_SHARED] = m->shared_kv ? 1 : 2,
+                       [HR_QK_NORM_SHARED] = keys ? 2 : 1,
                        [HR_QK_NORM_PER_HEAD] = heads,
                        [HR_QK_NORM_FULL] = heads,
                        [HR_QK_NORM_ROTATED] = 0};
@@ -155,7 +156,8 @@ static void qkv_transform(hr_operator_builder *builder, const hr_mixer_attention
     hr_append_linear(builder, HR_OP_V_TRANSFORM, rows, v_columns(m), hidden);
 }
 
-/* Q and K of each token: norm and rotation. Heads are normalized one by one or all together. */
+/* Q and K of each token: norm and rotation. Heads are normalized one by one or all together. Shared K are in the cache
+ * normalized without weights; those of a layer's own norm of them multiply its Q. */
 static void prepare_heads(hr_operator_builder *builder, const hr_mixer_attention *m)
 {
   int64_t heads = m->q_heads + (m->shared_kv ? 0 : m->k_heads);

@@ -46,7 +46,8 @@ static int64_t gate_width(const hr_mixer_attention *m)
 
 static void norms_of_heads(const hr_model *model, const hr_mixer_attention *m, hr_weight_shapes *to)
 {
-  const bool all = m->qk_norm == HR_QK_NORM_PER_HEAD || m->qk_norm == HR_QK_NORM_FULL, keys = !m->shared_kv;
+  const bool all = m->qk_norm == HR_QK_NORM_PER_HEAD || m->qk_norm == HR_QK_NORM_FULL,
+             keys = !m->shared_kv || m->shared_k_norm;
   const bool none = m->qk_norm == HR_QK_NORM_NONE || m->qk_norm == HR_QK_NORM_ROTATED;
   const bool present = !none && model->norm_weight;
   const int64_t q = (all ? m->q_heads : 1) * m->qk_dim, k = (all ? m->k_heads : 1) * m->qk_dim;

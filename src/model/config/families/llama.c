@@ -51,18 +51,6 @@ hr_status hr_finish_minicpm(hr_config *config, const hr_family *family, hr_model
   return HR_OK;
 }
 
-/* Fields of its own code that transformers does not have. */
-hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model *model)
-{
-  int64_t head_dim;
-  (void)family;
-  HR_TRY(hr_config_size_derived(config, "attention_head_dim", model->groups[0].attention.qk_dim, &head_dim));
-  if (head_dim != model->groups[0].attention.qk_dim)
-    return hr_json_fail(&config->json, "attention_head_dim", HR_ERROR_INVALID, "differs from head_dim");
-  HR_TRY(hr_config_expect(config, "mlp_bias", false));
-  return hr_config_expect(config, "use_qk_norm", true);
-}
-
 /* Command R's configurations name what all of them have in common. */
 hr_status hr_finish_cohere(hr_config *config, const hr_family *family, hr_model *model)
 {
