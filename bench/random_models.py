@@ -281,7 +281,8 @@ FAMILIES = {
         mamba_head_dim=d.head, ssm_state_size=d.state, n_groups=d.groups, conv_kernel=4, expand=2, use_bias=d.coin(),
         mlp_bias=d.coin(), use_conv_bias=d.coin(), attention_bias=d.coin(), n_routed_experts=d.experts,
         num_experts_per_tok=d.pick(1, 2), moe_intermediate_size=d.small,
-        moe_shared_expert_intermediate_size=d.small + 8, n_group=1, topk_group=1)),
+        moe_shared_expert_intermediate_size=d.small + 8, n_group=1, topk_group=1,
+        moe_latent_size=d.pick(None, d.small + 16))),
     "jamba": (llama, lambda d: dict(
         num_experts=d.experts, num_experts_per_tok=d.pick(1, 2), attn_layer_period=d.pick(2, 3),
         attn_layer_offset=d.pick(0, 1), expert_layer_period=d.pick(1, 2), expert_layer_offset=0, mamba_d_state=d.state,

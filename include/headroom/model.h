@@ -133,12 +133,15 @@ typedef struct hr_ffn_experts {
   int64_t width;                 /* of each routed expert */
   int64_t groups, active_groups; /* a token's experts are of active_groups of so many equal groups; 0: of any */
   int64_t shared_width;          /* of all shared experts together; 0: none */
-  int64_t held;                  /* routed experts on one device where they are spread; 0: all, as in every model */
-  bool gated;                    /* routed and shared experts have gate and up, not up alone */
-  bool bias, shared_bias;        /* of the linear layers of the routed and of the shared experts */
-  bool router_bias;              /* a parameter for each expert beside the router's weights */
-  bool shared_gate;              /* the shared experts' output is multiplied by a sigmoid gate of its own (Qwen2-MoE) */
-  bool output_norm;              /* a norm of the sum of all experts' outputs (A.X K1) */
+  int64_t latent; /* width of the routed experts' inputs and outputs, which two linear layers of all experts make of and
+                     into the stream's (LatentMoE, Nemotron 3 Super); 0: hidden */
+  int64_t held;   /* routed experts on one device where they are spread; 0: all, as in every model */
+  bool gated;     /* routed and shared experts have gate and up, not up alone */
+  bool bias, shared_bias; /* of the linear layers of the routed and of the shared experts */
+  bool latent_bias;       /* of the two linear layers of `latent` */
+  bool router_bias;       /* a parameter for each expert beside the router's weights */
+  bool shared_gate;       /* the shared experts' output is multiplied by a sigmoid gate of its own (Qwen2-MoE) */
+  bool output_norm;       /* a norm of the sum of all experts' outputs (A.X K1) */
 } hr_ffn_experts;
 
 /** Equal layers: a mixer (attention, scan) and a feed-forward network, either of which may be absent. Several mixers in

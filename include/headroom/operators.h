@@ -72,6 +72,7 @@ extern "C" {
   ROW(HR_OP_MLP_ALL_GATHER, "mlp_all_gather", true)                      \
   ROW(HR_OP_ROUTER, "router", true)                                      \
   ROW(HR_OP_ROUTER_TOP_K, "router_top_k", true)                          \
+  ROW(HR_OP_EXPERT_LATENT_DOWN, "expert_latent_down", true)              \
   ROW(HR_OP_DISPATCH, "dispatch", true)                                  \
   ROW(HR_OP_DISPATCH_ALL_TO_ALL, "dispatch_all_to_all", true)            \
   ROW(HR_OP_EXPERT_UP, "expert_up", true)                                \
@@ -85,6 +86,8 @@ extern "C" {
   ROW(HR_OP_SHARED_DOWN, "shared_down", true)                            \
   ROW(HR_OP_SHARED_OUTPUT_GATE, "shared_output_gate", true)              \
   ROW(HR_OP_COMBINE, "combine", true)                                    \
+  ROW(HR_OP_EXPERT_LATENT_UP, "expert_latent_up", true)                  \
+  ROW(HR_OP_SHARED_ADD, "shared_add", true)                              \
   ROW(HR_OP_MLP_UP, "mlp_up", true)                                      \
   ROW(HR_OP_MLP_GATE, "mlp_gate", true)                                  \
   ROW(HR_OP_ACTIVATION, "activation", true)                              \
@@ -159,7 +162,8 @@ typedef enum hr_pass {
   ROW(HR_TENSOR_SCAN_HEADS, "scan_heads") /* the scan's result, head by head */                              \
   ROW(HR_TENSOR_SCAN, "scan")                                                                                \
   ROW(HR_TENSOR_ROUTER_LOGITS, "router_logits")                                                              \
-  ROW(HR_TENSOR_ROUTES, "routes") /* experts of each token, and their weights */                             \
+  ROW(HR_TENSOR_ROUTES, "routes")               /* experts of each token, and their weights */               \
+  ROW(HR_TENSOR_EXPERT_LATENT, "expert_latent") /* routed experts' inputs, and their weighted sum */         \
   ROW(HR_TENSOR_DISPATCHED, "dispatched")                                                                    \
   ROW(HR_TENSOR_EXPERT_UP, "expert_up")                                                                      \
   ROW(HR_TENSOR_EXPERT_GATE, "expert_gate")                                                                  \

@@ -32,6 +32,8 @@ extern "C" {
   ROW(HR_LINEAR_EXPERT_GATE, "experts.gate_proj")        \
   ROW(HR_LINEAR_EXPERT_UP, "experts.up_proj")            \
   ROW(HR_LINEAR_EXPERT_DOWN, "experts.down_proj")        \
+  ROW(HR_LINEAR_EXPERT_LATENT_DOWN, "fc1_latent_proj")   \
+  ROW(HR_LINEAR_EXPERT_LATENT_UP, "fc2_latent_proj")     \
   ROW(HR_LINEAR_SHARED_GATE, "shared_experts.gate_proj") \
   ROW(HR_LINEAR_SHARED_UP, "shared_experts.up_proj")     \
   ROW(HR_LINEAR_SHARED_DOWN, "shared_experts.down_proj")

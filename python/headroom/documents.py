@@ -360,12 +360,14 @@ class ExpertLayer(Row):
     groups: int
     active_groups: int
     shared_width: int
+    latent: int
     gated: bool
     bias: bool
     shared_bias: bool
     router_bias: bool
     shared_gate: bool
     output_norm: bool
+    latent_bias: bool
 
 
 @dataclass(frozen=True)

@@ -192,8 +192,9 @@ static void dense_details(char *to, size_t size, const void *member)
 
 #define FIELD(member) HR_FIELD(hr_ffn_experts, member)
 static const hr_column expert_fields[] = {
-    FIELD(experts), FIELD(active), FIELD(width),       FIELD(groups),      FIELD(active_groups), FIELD(shared_width),
-    FIELD(gated),   FIELD(bias),   FIELD(shared_bias), FIELD(router_bias), FIELD(shared_gate),   FIELD(output_norm),
+    FIELD(experts),      FIELD(active),      FIELD(width),       FIELD(groups),      FIELD(active_groups),
+    FIELD(shared_width), FIELD(latent),      FIELD(gated),       FIELD(bias),        FIELD(shared_bias),
+    FIELD(router_bias),  FIELD(shared_gate), FIELD(output_norm), FIELD(latent_bias),
 };
 #undef FIELD
 
@@ -203,6 +204,8 @@ static void expert_sizes(char *to, size_t size, const void *member)
   hr_append_item(to, size, "%" PRId64 " of %" PRId64 " experts of %" PRId64, m->active, m->experts, m->width);
   if (m->shared_width > 0)
     hr_append_item(to, size, "shared %" PRId64, m->shared_width);
+  if (m->latent > 0)
+    hr_append_item(to, size, "latent %" PRId64, m->latent);
 }
 
 static void expert_details(char *to, size_t size, const void *member)

@@ -67,7 +67,8 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   case HR_OP_INDEX_TOP_K: return HR_PART_ATTENTION;
   case HR_OP_ROUTER_TOP_K:
   case HR_OP_DISPATCH:
-  case HR_OP_COMBINE: return HR_PART_ROUTING;
+  case HR_OP_COMBINE:
+  case HR_OP_SHARED_ADD: return HR_PART_ROUTING;
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION:
   case HR_OP_ACTIVATION:

@@ -50,6 +50,7 @@ static const field_row field_rows[] = {
     {"laurel_rank", 0, "learned augmented residual layers (LAuReL)"},
     {"hidden_size_per_layer_input", 0, "per-layer embeddings"},
     {"hc_mult", 0, hyper_connections},
+    {"moe_latent_size", 0, "experts of another width than the stream's"},
     {"gated_norm_rank", 0, "gated norms"},
     {"zero_expert_num", 0, identity_experts},
     {"medusa_num_heads", 0, "Medusa heads"},

@@ -165,7 +165,8 @@ static uint64_t layer_changes(const hr_layer_group *a, const hr_layer_group *b)
 {
   uint64_t changes = attention_changes(&a->attention, &b->attention);
   bool mixers = same_latent(&a->latent, &b->latent) && same_scan(&a->scan, &b->scan);
-  bool routing = a->experts.experts == b->experts.experts && a->experts.active == b->experts.active;
+  bool routing = a->experts.experts == b->experts.experts && a->experts.active == b->experts.active &&
+                 a->experts.latent == b->experts.latent;
   changes |= a->count != b->count ? BIT(HR_CHANGED_LAYERS) : 0;
   changes |= a->parallel_block != b->parallel_block ? BIT(HR_CHANGED_PARALLEL_LAYERS) : 0;
   changes |= width_changes(a, b);

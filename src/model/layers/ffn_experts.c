@@ -38,10 +38,16 @@ int64_t hr_experts_held(const hr_ffn_experts *m)
 
 /* ---- parameters ---- */
 
-/* Counts the parameters of a gated or plain network of this width. */
-static hr_checked64 network(int64_t hidden_size, int64_t width_size, bool gated, bool bias)
+/* Width of a routed expert's input and output. */
+static int64_t expert_columns(const hr_model *model, const hr_ffn_experts *m)
 {
-  hr_checked64 hidden = hr_checked(hidden_size), width = hr_checked(width_size);
+  return m->latent > 0 ? m->latent : model->hidden;
+}
+
+/* Counts the parameters of a gated or plain network of this width. */
+static hr_checked64 network(int64_t input_size, int64_t width_size, bool gated, bool bias)
+{
+  hr_checked64 hidden = hr_checked(input_size), width = hr_checked(width_size);
   hr_checked64 up = hr_linear_parameters(hidden, width, bias);
   return hr_plus(hr_times(up, gated ? 2 : 1), hr_linear_parameters(width, hidden, bias));
 }
@@ -50,13 +56,18 @@ static void linears(const hr_model *model, const hr_layer_group *layer, hr_linea
 {
   const hr_ffn_experts *m = &layer->experts;
   hr_checked64 hidden = hr_checked(model->hidden), width = hr_checked(m->width), shared = hr_checked(m->shared_width);
+  hr_checked64 columns = hr_checked(expert_columns(model, m));
   size_t first = to->count;
-  hr_add_linear(to, HR_LINEAR_EXPERT_UP, hidden, width, m->bias);
+  hr_add_linear(to, HR_LINEAR_EXPERT_UP, columns, width, m->bias);
   if (m->gated)
-    hr_add_linear(to, HR_LINEAR_EXPERT_GATE, hidden, width, m->bias);
-  hr_add_linear(to, HR_LINEAR_EXPERT_DOWN, width, hidden, m->bias);
+    hr_add_linear(to, HR_LINEAR_EXPERT_GATE, columns, width, m->bias);
+  hr_add_linear(to, HR_LINEAR_EXPERT_DOWN, width, columns, m->bias);
   for (size_t i = first; i < to->count; i++)
     to->items[i].count = hr_experts_held(m);
+  if (m->latent > 0) {
+    hr_add_linear(to, HR_LINEAR_EXPERT_LATENT_DOWN, hidden, columns, m->latent_bias);
+    hr_add_linear(to, HR_LINEAR_EXPERT_LATENT_UP, columns, hidden, m->latent_bias);
+  }
   if (m->shared_width == 0)
     return;
   hr_add_linear(to, HR_LINEAR_SHARED_UP, hidden, shared, m->shared_bias);
@@ -68,11 +79,13 @@ static void linears(const hr_model *model, const hr_layer_group *layer, hr_linea
 static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
 {
   const hr_ffn_experts *m = &layer->experts;
-  hr_checked64 expert = network(model->hidden, m->width, m->gated, m->bias);
+  hr_checked64 expert = network(expert_columns(model, m), m->width, m->gated, m->bias);
   hr_checked64 router = hr_linear_parameters(hr_checked(model->hidden), hr_checked(m->experts), m->router_bias);
   to->experts = hr_plus(to->experts, hr_times(expert, hr_experts_held(m)));
   to->idle_experts = hr_plus(to->idle_experts, hr_times(expert, m->experts - m->active));
   to->mlp = hr_plus(to->mlp, router);
+  if (m->latent > 0)
+    to->mlp = hr_plus(to->mlp, network(model->hidden, m->latent, false, m->latent_bias));
   if (m->shared_width > 0)
     to->mlp = hr_plus(to->mlp, network(model->hidden, m->shared_width, m->gated, m->shared_bias));
   if (m->shared_gate)
@@ -159,6 +172,12 @@ static int64_t inputs_of(const hr_ffn_experts *m)
   return m->gated ? 2 : 1;
 }
 
+/* Each token that an expert receives is a row of so many elements. */
+static hr_checked64 expert_rows(const hr_operator_builder *builder, const hr_ffn_experts *m, int64_t rows)
+{
+  return hr_times(hr_checked(rows), expert_columns(builder->model, m));
+}
+
 /* Each token of the device is a row of `hidden` elements. */
 static hr_checked64 hidden_rows(const hr_operator_builder *builder, int64_t rows)
 {
@@ -168,37 +187,41 @@ static hr_checked64 hidden_rows(const hr_operator_builder *builder, int64_t rows
 /* Chooses the experts of each token and copies it to each of them. */
 static void route(hr_operator_builder *builder, const hr_ffn_experts *m, const hr_expert_load *load)
 {
-  hr_checked64 moved = hr_plus(hidden_rows(builder, load->tokens), hidden_rows(builder, load->sent));
+  hr_checked64 moved = hr_plus(expert_rows(builder, m, load->tokens), expert_rows(builder, m, load->sent));
+  int64_t columns = expert_columns(builder->model, m);
   hr_append_linear(builder, HR_OP_ROUTER, load->tokens, m->experts, builder->model->hidden);
   /* Reads the logits, writes a weight and a number for each chosen expert; backward writes the logits' gradient. */
   hr_checked64 logits = hr_times(hr_checked(load->tokens), m->experts);
   hr_checked64 chosen = hr_times(hr_times(hr_checked(load->tokens), m->active), 2);
   hr_append_traffic(builder, HR_OP_ROUTER_TOP_K, HR_KIND_MEMORY, m->experts, hr_plus(logits, chosen),
                     hr_plus(hr_times(logits, 2), chosen));
-  hr_append_traffic(builder, HR_OP_DISPATCH, HR_KIND_MEMORY, builder->model->hidden, moved, moved);
+  if (m->latent > 0)
+    hr_append_linear(builder, HR_OP_EXPERT_LATENT_DOWN, load->tokens, m->latent, builder->model->hidden);
+  hr_append_traffic(builder, HR_OP_DISPATCH, HR_KIND_MEMORY, columns, moved, moved);
 }
 
-static void all_to_all(hr_operator_builder *builder, hr_operator_id id, const hr_expert_load *load, int64_t copies)
+static void all_to_all(hr_operator_builder *builder, hr_operator_id id, const hr_ffn_experts *m,
+                       const hr_expert_load *load)
 {
-  hr_checked64 message = hidden_rows(builder, hr_max64(load->sent, load->rows));
+  hr_checked64 message = expert_rows(builder, m, hr_max64(load->sent, load->rows));
   if (!exchanges_copies(builder->workload))
     return;
   hr_append_communication(builder, id, HR_ALL_TO_ALL, builder->workload->expert_parallel, message, message);
-  builder->to->items[builder->to->count - 1].copies = copies;
+  builder->to->items[builder->to->count - 1].copies = m->active;
 }
 
 static void routed_experts(hr_operator_builder *builder, const hr_ffn_experts *m, const hr_expert_load *load)
 {
-  int64_t hidden = builder->model->hidden;
-  all_to_all(builder, HR_OP_DISPATCH_ALL_TO_ALL, load, m->active);
-  hr_append_grouped_linear(builder, HR_OP_EXPERT_UP, load->rows, load->hit, m->width, hidden);
+  int64_t columns = expert_columns(builder->model, m);
+  all_to_all(builder, HR_OP_DISPATCH_ALL_TO_ALL, m, load);
+  hr_append_grouped_linear(builder, HR_OP_EXPERT_UP, load->rows, load->hit, m->width, columns);
   if (m->gated)
-    hr_append_grouped_linear(builder, HR_OP_EXPERT_GATE, load->rows, load->hit, m->width, hidden);
+    hr_append_grouped_linear(builder, HR_OP_EXPERT_GATE, load->rows, load->hit, m->width, columns);
   hr_append_rowwise(builder, HR_OP_EXPERT_ACTIVATION, hr_checked(load->rows), m->width, inputs_of(m) + 1,
                     2 * inputs_of(m) + 1);
   builder->to->items[builder->to->count - 1].rows = load->rows;
-  hr_append_grouped_linear(builder, HR_OP_EXPERT_DOWN, load->rows, load->hit, hidden, m->width);
-  all_to_all(builder, HR_OP_COMBINE_ALL_TO_ALL, load, m->active);
+  hr_append_grouped_linear(builder, HR_OP_EXPERT_DOWN, load->rows, load->hit, columns, m->width);
+  all_to_all(builder, HR_OP_COMBINE_ALL_TO_ALL, m, load);
 }
 
 static void shared_experts(hr_operator_builder *builder, const hr_ffn_experts *m)
@@ -212,6 +235,18 @@ static void shared_experts(hr_operator_builder *builder, const hr_ffn_experts *m
   hr_append_linear(builder, HR_OP_SHARED_DOWN, rows, hidden, m->shared_width);
   if (m->shared_gate)
     hr_append_linear(builder, HR_OP_SHARED_OUTPUT_GATE, rows, 1, hidden);
+}
+
+/* Reads each token's copies, writes their weighted sum, maps it to the stream's width and adds the shared experts'
+ * output. The map may stand before the devices' all-reduce, because it is linear: vLLM's nemotron_h.py has it there. */
+static void combine_latent(hr_operator_builder *builder, const hr_ffn_experts *m, const hr_expert_load *load)
+{
+  hr_checked64 copies = expert_rows(builder, m, load->sent), sums = expert_rows(builder, m, load->tokens);
+  hr_append_traffic(builder, HR_OP_COMBINE, HR_KIND_MEMORY, m->latent, hr_plus(copies, sums),
+                    hr_plus(hr_times(copies, 2), sums));
+  hr_append_linear(builder, HR_OP_EXPERT_LATENT_UP, load->tokens, builder->model->hidden, m->latent);
+  if (m->shared_width > 0) /* backward both terms have the sum's gradient */
+    hr_append_rowwise(builder, HR_OP_SHARED_ADD, hr_checked(builder->shard.rows), builder->model->hidden, 3, 0);
 }
 
 /* Reads each token's copies and the shared experts' output, writes their weighted sum. Backward reads the gradient of
@@ -237,7 +272,10 @@ static void operators(hr_operator_builder *builder)
   routed_experts(builder, m, &load);
   if (m->shared_width > 0)
     shared_experts(builder, m);
-  combine(builder, m, &load);
+  if (m->latent > 0)
+    combine_latent(builder, m, &load);
+  else
+    combine(builder, m, &load);
   if (m->output_norm) {
     hr_append_norm(builder, HR_OP_MLP_POST_NORM, hr_checked(builder->shard.stream_rows), builder->model->hidden);
     hr_name_norm(builder, HR_TENSOR_MLP, HR_WEIGHT_EXPERTS_NORM, HR_WEIGHT_EXPERTS_NORM_BIAS);
@@ -263,7 +301,8 @@ static hr_checked64 saved_bytes(const hr_layer_context *c)
   if (hr_expert_load_of(m, c->workload, c->shard->rows, &load) != HR_OK)
     return too_large;
   hr_checked64 sum = hr_times(hr_checked(load.tokens), m->experts);
-  sum = hr_plus(sum, hr_times(hr_times(hr_checked(load.rows), c->model->hidden), 2));
+  sum = hr_plus(sum, hr_times(hr_times(hr_checked(load.rows), expert_columns(c->model, m)), 2));
+  sum = hr_plus(sum, hr_times(hr_times(hr_checked(load.tokens), m->latent), 2)); /* before and behind all experts */
   sum = hr_plus(sum, activation(m, load.rows, m->width));
   sum = hr_plus(sum, activation(m, c->shard->rows, m->shared_width));
   if (m->shared_gate)
@@ -282,7 +321,7 @@ static hr_checked64 live_elements(const hr_layer_context *c)
   if (hr_expert_load_of(m, c->workload, c->shard->rows, &load) != HR_OK)
     return too_large;
   hr_checked64 input = hr_times(hr_checked(c->model->hidden), c->shard->rows);
-  hr_checked64 copies = hr_times(hr_checked(load.rows), c->model->hidden);
+  hr_checked64 copies = hr_times(hr_checked(load.rows), expert_columns(c->model, m));
   hr_checked64 routed = hr_plus(copies, activation(m, load.rows, m->width));
   hr_checked64 shared = hr_plus(input, activation(m, c->shard->rows, m->shared_width));
   return hr_plus(input, m->shared_width > 0 ? hr_larger(routed, shared) : routed);

@@ -107,6 +107,7 @@ static const struct {
     SIZE(experts.groups),
     SIZE(experts.active_groups),
     SIZE(experts.shared_width),
+    SIZE(experts.latent),
     SIZE(experts.held),
 };
 #undef SIZE
@@ -133,8 +134,8 @@ static const struct {
     CHOICE(attention.gate_unbiased),
     CHOICE(attention.sinks),
     CHOICE(attention.shared_kv),
-    CHOICE(attention.v_is_k),
     CHOICE(attention.shared_k_norm),
+    CHOICE(attention.v_is_k),
     CHOICE(latent.down_bias),
     CHOICE(latent.output_bias),
     CHOICE(scan.recurrence),
@@ -148,6 +149,7 @@ static const struct {
     CHOICE(experts.gated),
     CHOICE(experts.bias),
     CHOICE(experts.shared_bias),
+    CHOICE(experts.latent_bias),
     CHOICE(experts.router_bias),
     CHOICE(experts.shared_gate),
     CHOICE(experts.output_norm),

@@ -16,7 +16,8 @@ typedef struct hr_linear {
   bool bias;
 } hr_linear;
 
-#define HR_LINEARS_MAX 16
+/** Linear layers of a layer with every kind of mixer and network. */
+#define HR_LINEARS_MAX 28
 
 typedef struct hr_linears {
   size_t count;

@@ -89,6 +89,9 @@ static const operator_tensors rows[HR_OPERATOR_ID_COUNT] = {
     [HR_OP_MLP_ALL_GATHER] = {{HR_TENSOR_NORMED}, {HR_TENSOR_NORMED}},
     [HR_OP_ROUTER] = {{HR_TENSOR_NORMED}, {HR_TENSOR_ROUTER_LOGITS}, {HR_WEIGHT_ROUTER, HR_WEIGHT_ROUTER_BIAS}},
     [HR_OP_ROUTER_TOP_K] = {{HR_TENSOR_ROUTER_LOGITS}, {HR_TENSOR_ROUTES}},
+    [HR_OP_EXPERT_LATENT_DOWN] = {{HR_TENSOR_NORMED},
+                                  {HR_TENSOR_EXPERT_LATENT},
+                                  {HR_WEIGHT_EXPERT_LATENT_DOWN, HR_WEIGHT_EXPERT_LATENT_DOWN_BIAS}},
     [HR_OP_DISPATCH] = {{HR_TENSOR_NORMED, HR_TENSOR_ROUTES}, {HR_TENSOR_DISPATCHED}},
     [HR_OP_EXPERT_UP] = {{HR_TENSOR_DISPATCHED},
                          {HR_TENSOR_EXPERT_UP},
@@ -112,6 +115,10 @@ static const operator_tensors rows[HR_OPERATOR_ID_COUNT] = {
                                   {HR_TENSOR_SHARED},
                                   {HR_WEIGHT_SHARED_OUTPUT_GATE}},
     [HR_OP_COMBINE] = {{HR_TENSOR_EXPERTS, HR_TENSOR_ROUTES, HR_TENSOR_SHARED}, {HR_TENSOR_MLP}},
+    [HR_OP_EXPERT_LATENT_UP] = {{HR_TENSOR_EXPERT_LATENT},
+                                {HR_TENSOR_MLP},
+                                {HR_WEIGHT_EXPERT_LATENT_UP, HR_WEIGHT_EXPERT_LATENT_UP_BIAS}},
+    [HR_OP_SHARED_ADD] = {{HR_TENSOR_MLP, HR_TENSOR_SHARED}, {HR_TENSOR_MLP}},
     [HR_OP_MLP_UP] = {{HR_TENSOR_NORMED}, {HR_TENSOR_MLP_UP}, {HR_WEIGHT_UP, HR_WEIGHT_UP_BIAS}},
     [HR_OP_MLP_GATE] = {{HR_TENSOR_NORMED}, {HR_TENSOR_MLP_GATE}, {HR_WEIGHT_GATE, HR_WEIGHT_GATE_BIAS}},
     [HR_OP_ACTIVATION] = {{HR_TENSOR_MLP_GATE, HR_TENSOR_MLP_UP}, {HR_TENSOR_MLP_ACTIVATED}, {HR_WEIGHT_ACTIVATION}},
@@ -141,6 +148,17 @@ void hr_begin_tensors(hr_operator_builder *builder)
   builder->written = BIT(HR_TENSOR_HIDDEN);
 }
 
+/* Experts with a latent size have their inputs and their sum in it; shared ones are added behind the map out of it. */
+static uint8_t of_experts(const hr_operator_builder *builder, const hr_operator *op, uint8_t tensor)
+{
+  bool latent = builder->layer && builder->layer->experts.latent > 0;
+  if (!latent || (op->id != HR_OP_DISPATCH && op->id != HR_OP_COMBINE))
+    return tensor;
+  if (tensor == HR_TENSOR_NORMED || tensor == HR_TENSOR_MLP)
+    return HR_TENSOR_EXPERT_LATENT;
+  return tensor == HR_TENSOR_SHARED ? HR_TENSOR_NONE : tensor;
+}
+
 /* The tensor that is read in the place of `tensor`: without a norm the stream itself; HR_TENSOR_NONE if the layer does
  * not have it. */
 static uint8_t tensor_read(const hr_operator_builder *builder, const hr_operator *op, uint8_t tensor)
@@ -163,7 +181,7 @@ static void name_reads(hr_operator_builder *builder, hr_operator *op, const oper
 {
   size_t count = 0;
   for (size_t i = 0; i < HR_OPERATOR_READS_MAX && row->reads[i]; i++) {
-    uint8_t tensor = tensor_read(builder, op, row->reads[i]);
+    uint8_t tensor = tensor_read(builder, op, of_experts(builder, op, row->reads[i]));
     if (tensor != HR_TENSOR_NONE)
       op->reads[count++] = tensor;
     if (row->takes)
@@ -183,10 +201,11 @@ static void name_writes(hr_operator_builder *builder, hr_operator *op, const ope
 {
   size_t count = 0;
   for (size_t i = 0; i < HR_OPERATOR_WRITES_MAX && row->writes[i]; i++) {
-    if (!is_written(builder, row->writes[i]))
+    const uint8_t tensor = of_experts(builder, op, row->writes[i]);
+    if (!is_written(builder, tensor))
       continue;
-    op->writes[count++] = row->writes[i];
-    builder->written |= BIT(row->writes[i]);
+    op->writes[count++] = tensor;
+    builder->written |= BIT(tensor);
   }
 }
 

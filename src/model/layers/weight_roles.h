@@ -53,7 +53,11 @@
   ROW(HR_WEIGHT_DOWN_BIAS, "down_bias", true)                                                             \
   ROW(HR_WEIGHT_ROUTER, "router", true) /* [experts, hidden] */                                           \
   ROW(HR_WEIGHT_ROUTER_BIAS, "router_bias", true)                                                         \
-  ROW(HR_WEIGHT_EXPERT_UP, "expert_up", true) /* [experts, width, hidden] */                              \
+  ROW(HR_WEIGHT_EXPERT_LATENT_DOWN, "expert_latent_down", true) /* [latent, hidden] */                    \
+  ROW(HR_WEIGHT_EXPERT_LATENT_DOWN_BIAS, "expert_latent_down_bias", true)                                 \
+  ROW(HR_WEIGHT_EXPERT_LATENT_UP, "expert_latent_up", true) /* [hidden, latent] */                        \
+  ROW(HR_WEIGHT_EXPERT_LATENT_UP_BIAS, "expert_latent_up_bias", true)                                     \
+  ROW(HR_WEIGHT_EXPERT_UP, "expert_up", true) /* [experts, width, hidden or latent] */                    \
   ROW(HR_WEIGHT_EXPERT_UP_BIAS, "expert_up_bias", true)                                                   \
   ROW(HR_WEIGHT_EXPERT_GATE, "expert_gate", true)                                                         \
   ROW(HR_WEIGHT_EXPERT_GATE_BIAS, "expert_gate_bias", true)                                               \

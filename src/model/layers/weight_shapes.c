@@ -104,14 +104,18 @@ static void dense(const hr_model *model, const hr_ffn_dense *m, hr_weight_shapes
 /* Shared experts are one network. A bias that only chooses may be a buffer, which is no parameter. */
 static void experts(const hr_model *model, const hr_ffn_experts *m, hr_weight_shapes *to)
 {
-  const int64_t hidden = model->hidden;
+  const int64_t hidden = model->hidden, columns = m->latent > 0 ? m->latent : hidden;
   add_linear(to, HR_WEIGHT_ROUTER, m->experts, hidden, m->router_bias || model->numerics.router.bias_chooses);
-  add_linear(to, HR_WEIGHT_EXPERT_UP, m->width, hidden, m->bias);
+  add_linear(to, HR_WEIGHT_EXPERT_UP, m->width, columns, m->bias);
   if (m->gated)
-    add_linear(to, HR_WEIGHT_EXPERT_GATE, m->width, hidden, m->bias);
-  add_linear(to, HR_WEIGHT_EXPERT_DOWN, hidden, m->width, m->bias);
+    add_linear(to, HR_WEIGHT_EXPERT_GATE, m->width, columns, m->bias);
+  add_linear(to, HR_WEIGHT_EXPERT_DOWN, columns, m->width, m->bias);
   for (int role = HR_WEIGHT_EXPERT_UP; role <= HR_WEIGHT_EXPERT_DOWN_BIAS; role++)
     to->of[role].count = m->held > 0 ? m->held : m->experts;
+  if (m->latent > 0) {
+    add_linear(to, HR_WEIGHT_EXPERT_LATENT_DOWN, m->latent, hidden, m->latent_bias);
+    add_linear(to, HR_WEIGHT_EXPERT_LATENT_UP, hidden, m->latent, m->latent_bias);
+  }
   add_norm(model, to, HR_WEIGHT_EXPERTS_NORM, m->output_norm, hidden);
   if (m->shared_width == 0)
     return;

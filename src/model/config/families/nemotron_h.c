@@ -42,13 +42,11 @@ static hr_status read_experts(hr_config *config, bool bias, hr_layer_group *laye
                                           .grouped = true,
                                           .plain = true};
   hr_model read = hr_model_default();
-  if (hr_json_has(&config->json, "moe_latent_size"))
-    return hr_json_fail(&config->json, "moe_latent_size", HR_ERROR_UNSUPPORTED,
-                        "experts in a latent space (moe_latent_size) are not supported");
   hr_config_mark(config, "n_shared_experts"); /* one of that width, whatever it says */
   HR_TRY(hr_config_experts(config, &fields, &read));
   layer->experts = read.groups[0].experts;
-  layer->experts.shared_bias = bias;
+  layer->experts.shared_bias = layer->experts.latent_bias = bias;
+  HR_TRY(hr_config_size_derived(config, "moe_latent_size", 0, &layer->experts.latent));
   return HR_OK;
 }
 
