@@ -121,6 +121,20 @@ def linear_layers(d):
     return dict(layer_types=d.kinds("linear_attention", "full_attention"))
 
 
+def kimi_layers(d):
+    return dict(linear_layers(d), linear_num_heads=d.pick(2, 4), linear_head_dim=d.head,
+                linear_conv_kernel_dim=d.pick(3, 4))
+
+
+def kimi_lists(d):
+    """The same in Moonshot's own fields, which count layers from 1."""
+    kinds = d.kinds("linear_attention", "full_attention")
+    numbers = {kind: [index + 1 for index, other in enumerate(kinds) if other == kind] for kind in set(kinds)}
+    return dict(linear_attn_config=dict(
+        num_heads=d.pick(2, 4), head_dim=d.head, short_conv_kernel_size=d.pick(3, 4),
+        kda_layers=numbers.get("linear_attention", []), full_attn_layers=numbers.get("full_attention", [])))
+
+
 def sliding(d):
     return dict(layer_types=d.kinds("sliding_attention", "full_attention"), sliding_window=16)
 
@@ -257,10 +271,10 @@ FAMILIES = {
     "longcat_flash": (latent, lambda d: dict(num_layers=d.layers, num_hidden_layers=None, ffn_hidden_size=d.width,
                                              expert_ffn_hidden_size=d.small, n_routed_experts=d.experts,
                                              zero_expert_num=d.pick(0, 2), moe_topk=d.chosen, attention_bias=d.coin())),
-    "kimi_linear": (deepseek(latent), lambda d: dict(
-        q_lora_rank=None, n_group=1, linear_num_heads=d.pick(2, 4), linear_head_dim=d.head,
-        linear_conv_kernel_dim=d.pick(3, 4), num_local_experts=d.experts,
-        **linear_layers(d))),
+    "kimi_linear": (latent, lambda d: dict(
+        q_lora_rank=d.pick(None, d.small), num_experts=d.experts, num_experts_per_token=d.pick(1, 2),
+        num_expert_group=d.pick(1, 2), topk_group=1, moe_intermediate_size=d.small, num_shared_experts=d.pick(1, 2),
+        first_k_dense_replace=d.few(), tie_word_embeddings=False, **d.pick(kimi_layers, kimi_lists)(d))),
     # state spaces, linear attention, convolutions and their hybrids
     "mamba": (mamba1, lambda d: {}),
     "falcon_mamba": (mamba1, lambda d: {}),

@@ -98,7 +98,8 @@ typedef enum hr_recurrence {
   HR_RECURRENCE_GATED_DELTA, /* gated delta net (Qwen3-Next) */
   HR_RECURRENCE_LIGHTNING,   /* linear attention with a fixed decay (MiniMax-01) */
   HR_RECURRENCE_RG_LRU,      /* real-gated linear recurrent unit (RecurrentGemma): a state of one element per channel */
-  HR_RECURRENCE_CONVOLUTION  /* gated short convolution (LFM2): no state but the convolution's */
+  HR_RECURRENCE_CONVOLUTION, /* gated short convolution (LFM2): no state but the convolution's */
+  HR_RECURRENCE_KIMI_DELTA   /* Kimi delta attention: a decay for each element of a key (Kimi Linear) */
 } hr_recurrence;
 
 /** A recurrent mixer, whose state does not grow with the sequence: a head keeps head_dim × state elements, in fp32, and
@@ -110,7 +111,7 @@ typedef struct hr_mixer_scan {
   int64_t groups;   /* heads of keys and queries (B and C in Mamba), each for as many heads of values; 0: none */
   int64_t state;    /* size of a key; 0: no state */
   int64_t kernel;   /* width of the convolution over the tokens; 0: none */
-  int64_t rank;     /* of Mamba-1's step sizes */
+  int64_t rank;     /* of Mamba-1's step sizes, of Kimi delta attention's decays and gates */
   int64_t chunk;    /* tokens that are processed together where a whole sequence is; 0: token by token */
   bool in_bias, out_bias, conv_bias; /* of the projections and of the convolution */
   bool norm;                         /* of the output, beside its gate (Mamba-2); of step size, B and C (Mamba-1) */

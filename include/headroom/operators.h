@@ -60,6 +60,8 @@ extern "C" {
   ROW(HR_OP_X_NORM, "x_norm", true)                                      \
   ROW(HR_OP_DT_PROJ, "dt_proj", true)                                    \
   ROW(HR_OP_RECURRENCE_GATES, "recurrence_gates", true)                  \
+  ROW(HR_OP_SCAN_DECAY_UP, "scan_decay_up", true)                        \
+  ROW(HR_OP_SCAN_GATE_UP, "scan_gate_up", true)                          \
   ROW(HR_OP_SCAN, "scan", true)                                          \
   ROW(HR_OP_SCAN_GATE, "scan_gate", true)                                \
   ROW(HR_OP_OUT_PROJ, "out_proj", true)                                  \

@@ -126,7 +126,8 @@ static const char *const recurrence_words[] = {[HR_RECURRENCE_NONE] = "none",
                                                [HR_RECURRENCE_GATED_DELTA] = "gated delta",
                                                [HR_RECURRENCE_LIGHTNING] = "lightning attention",
                                                [HR_RECURRENCE_RG_LRU] = "RG-LRU",
-                                               [HR_RECURRENCE_CONVOLUTION] = "convolution"};
+                                               [HR_RECURRENCE_CONVOLUTION] = "convolution",
+                                               [HR_RECURRENCE_KIMI_DELTA] = "Kimi delta"};
 
 static void recurrence(const void *member, hr_cell *cell)
 {

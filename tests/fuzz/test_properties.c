@@ -46,12 +46,13 @@ static hr_mixer_attention likely_attention(const hr_model *model)
   m.gate_unbiased = coin();
   m.sinks = between(0, 3) == 0;
   m.shared_kv = m.q_rank == 0 && between(0, 3) == 0;
+  m.shared_k_norm = m.shared_kv && coin();
   return m;
 }
 
 static hr_mixer_scan likely_scan(void)
 {
-  hr_mixer_scan m = {.recurrence = (hr_recurrence)between(1, HR_RECURRENCE_CONVOLUTION), .heads = 8 * between(1, 16)};
+  hr_mixer_scan m = {.recurrence = (hr_recurrence)between(1, HR_RECURRENCE_KIMI_DELTA), .heads = 8 * between(1, 16)};
   m.head_dim = between(1, 128);
   m.groups = 1 << between(0, 3);
   m.state = between(1, 256);
@@ -82,6 +83,8 @@ static hr_ffn_experts likely_experts(void)
   m.shared_bias = coin();
   m.router_bias = coin();
   m.shared_gate = m.shared_width > 0 && coin();
+  m.latent = between(0, 3) == 0 ? between(1, 4096) : 0;
+  m.latent_bias = m.latent > 0 && coin();
   return m;
 }
 
@@ -99,7 +102,7 @@ static hr_layer_group likely_group(const hr_model *model, bool first)
   if (between(0, 3) == 0)
     layer.scan = likely_scan();
   if (first)
-    layer.attention.shared_kv = false;
+    layer.attention.shared_kv = layer.attention.shared_k_norm = false;
   return layer;
 }
 

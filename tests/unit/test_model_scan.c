@@ -520,7 +520,7 @@ static void a_gpu_without_costs_of_scans_takes_those_of_an_h200(void **state)
                            &other.scan_lightning, &other.scan_rg_lru, &other.scan_convolution};
   for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
     memset(costs[i], 0, sizeof *costs[i]);
-  for (int recurrence = HR_RECURRENCE_SELECTIVE; recurrence <= HR_RECURRENCE_CONVOLUTION; recurrence++) {
+  for (int recurrence = HR_RECURRENCE_SELECTIVE; recurrence <= HR_RECURRENCE_KIMI_DELTA; recurrence++) {
     for (int updates = 0; updates < 2; updates++) {
       hr_scan_call call = hr_scan_call_default();
       hr_prediction own, assumed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What operators read and write, and their weights. */
-#include "test.h"
+#include "reading.h"
 
 #include "model/layers/weight_shapes.h"
 
@@ -127,6 +127,38 @@ static void an_operator_reads_what_one_before_it_has_written(void **state)
   }
 }
 
+/* Mechanisms that no built-in model has. */
+static void flows_of_other_mechanisms_are_whole(void **state)
+{
+  (void)state;
+#define SIZES                                                                                                       \
+  "\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"intermediate_size\":96,\"vocab_size\":" \
+  "100,"
+  static const char *const rows[] = {
+      "{\"model_type\":\"nemotron_h\"," SIZES "\"hybrid_override_pattern\":\"ME*-\",\"head_dim\":16,"
+      "\"mamba_num_heads\":8,\"mamba_head_dim\":16,\"n_routed_experts\":8,\"num_experts_per_tok\":2,"
+      "\"moe_intermediate_size\":40,\"moe_shared_expert_intermediate_size\":48,\"moe_latent_size\":24}",
+      "{\"model_type\":\"kimi_linear\"," SIZES "\"num_hidden_layers\":5,\"kv_lora_rank\":24,\"num_experts\":8,"
+      "\"num_experts_per_token\":2,\"moe_intermediate_size\":48}",
+      "{\"model_type\":\"hunyuan\"," SIZES "\"num_hidden_layers\":3,\"use_qk_norm\":true,\"use_cla\":true,"
+      "\"cla_share_factor\":2}"};
+  static const hr_phase phases[] = {HR_PHASE_FORWARD, HR_PHASE_PREFILL, HR_PHASE_DECODE};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const hr_model model = read_model(rows[i]);
+    for (int p = 0; p < 3; p++) {
+      list(&model, phases[p]);
+      for (size_t g = 0; g < model.group_count; g++)
+        check_flow(&model, (int)g, hr_phase_name(phases[p]));
+    }
+  }
+  const hr_model model = read_model(rows[0]); /* in a latent's width the sum is not the network's result yet */
+  list(&model, HR_PHASE_FORWARD);
+  const hr_operator *combine = hr_operators_find(&operators, HR_OP_COMBINE, HR_PASS_FORWARD);
+  assert_non_null(combine);
+  assert_true(combine->writes[0] == HR_TENSOR_EXPERT_LATENT && combine->reads[1] == HR_TENSOR_ROUTES);
+  assert_int_equal(combine->reads[2], HR_TENSOR_NONE);
+}
+
 static const hr_operator *find(hr_operator_id id)
 {
   const hr_operator *op = hr_operators_find(&operators, id, HR_PASS_FORWARD);
@@ -174,6 +206,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_weights_of_the_operators_are_all_parameters_of_a_model),
       cmocka_unit_test(an_operator_reads_what_one_before_it_has_written),
+      cmocka_unit_test(flows_of_other_mechanisms_are_whole),
       cmocka_unit_test(a_parallel_block_adds_attention_and_network_at_once),
       cmocka_unit_test(tied_logits_read_the_token_embedding),
   };

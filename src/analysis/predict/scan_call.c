@@ -15,7 +15,7 @@ void hr_scan_call_init(hr_scan_call *call, size_t size)
 
 static hr_status check_call(const hr_scan_call *call, hr_error *error)
 {
-  if (call->recurrence == HR_RECURRENCE_NONE || (unsigned)call->recurrence > HR_RECURRENCE_CONVOLUTION)
+  if (call->recurrence == HR_RECURRENCE_NONE || (unsigned)call->recurrence > HR_RECURRENCE_KIMI_DELTA)
     return hr_fail(error, HR_ERROR_INVALID, "recurrence: %d is not a recurrence", (int)call->recurrence);
   bool keys = call->recurrence != HR_RECURRENCE_RG_LRU && call->recurrence != HR_RECURRENCE_CONVOLUTION;
   const struct {

@@ -144,7 +144,7 @@ static hr_recurrence recurrence_of(const char *name)
     if (strcmp(name, kernel_names[i].name) == 0)
       return kernel_names[i].recurrence;
   }
-  for (int i = HR_RECURRENCE_NONE + 1; i <= HR_RECURRENCE_CONVOLUTION; i++) {
+  for (int i = HR_RECURRENCE_NONE + 1; i <= HR_RECURRENCE_KIMI_DELTA; i++) {
     if (strcmp(name, hr_recurrence_name((hr_recurrence)i)) == 0)
       return (hr_recurrence)i;
   }

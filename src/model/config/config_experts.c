@@ -54,7 +54,7 @@ static hr_status read_shared(hr_config *config, const hr_expert_fields *fields, 
   if (!fields->shared.field && !fields->shared_width.field)
     return HR_OK;
   if (fields->shared.field)
-    HR_TRY(read_size(config, fields->shared.field, NULL, 0, fields->shared.value, &count));
+    HR_TRY(read_size(config, fields->shared.field, fields->shared_alias, 0, fields->shared.value, &count));
   if (fields->shared_width.field)
     HR_TRY(read_size(config, fields->shared_width.field, NULL, 0, fields->shared_width.value, &width));
   if (width > 0 && count > HR_MODEL_SIZE_MAX / width)
@@ -93,6 +93,7 @@ static void mark_unused(hr_config *config, const hr_expert_fields *fields, const
                                fields->active_alias,
                                width,
                                fields->shared.field,
+                               fields->shared_alias,
                                fields->shared_width.field,
                                fields->shared_bias.field,
                                fields->step.field,

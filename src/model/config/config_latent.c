@@ -4,10 +4,10 @@
 
 #include <inttypes.h>
 
-/* A missing rank of Q is the family's, a null one means that Q is one linear layer. */
+/* A missing rank of Q is the family's, if it has one; a null one means that Q is one linear layer. */
 static hr_status read_q_rank(hr_config *config, int64_t fallback, hr_mixer_latent *latent)
 {
-  if (!hr_config_present(config, "q_lora_rank"))
+  if (!hr_config_present(config, "q_lora_rank") && fallback > 0)
     return hr_config_size_or(config, "q_lora_rank", fallback, &latent->q_rank);
   return hr_config_size_derived(config, "q_lora_rank", 0, &latent->q_rank);
 }

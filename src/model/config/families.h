@@ -32,6 +32,7 @@ typedef struct hr_expert_fields {
   hr_size_field width;      /* "moe_intermediate_size"; value 0: required */
 
   hr_size_field shared;       /* shared experts; the values are those of a missing field */
+  const char *shared_alias;   /* another name of the same field */
   hr_size_field shared_width; /* of one of them, of all if `shared` has no field; field NULL: the routed one's */
   bool shared_gate;
 
@@ -184,8 +185,9 @@ hr_status hr_finish_gptj(hr_config *config, const hr_family *family, hr_model *m
 hr_status hr_finish_granite_swa(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_helium(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hunyuan_moe(hr_config *config, const hr_family *family, hr_model *model);
-hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hunyuan_large(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_kimi_linear(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hyperclovax(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_internlm3(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_laguna(hr_config *config, const hr_family *family, hr_model *model);

@@ -17,7 +17,7 @@ static bool present(const hr_layer_group *layer)
 static bool is_chunked(hr_recurrence recurrence)
 {
   return recurrence == HR_RECURRENCE_SSD || recurrence == HR_RECURRENCE_GATED_DELTA ||
-         recurrence == HR_RECURRENCE_LIGHTNING;
+         recurrence == HR_RECURRENCE_KIMI_DELTA || recurrence == HR_RECURRENCE_LIGHTNING;
 }
 
 /* ---- check ---- */
@@ -26,13 +26,13 @@ static hr_status check(const hr_layer_group *layer, hr_error *error)
 {
   const hr_mixer_scan *m = &layer->scan;
   bool only_convolution = m->recurrence == HR_RECURRENCE_CONVOLUTION;
-  if (m->recurrence == HR_RECURRENCE_NONE || (unsigned)m->recurrence > HR_RECURRENCE_CONVOLUTION)
+  if (m->recurrence == HR_RECURRENCE_NONE || (unsigned)m->recurrence > HR_RECURRENCE_KIMI_DELTA)
     return hr_fail(error, HR_ERROR_INVALID, "scan.recurrence: %d is not a kind of recurrence", (int)m->recurrence);
   HR_TRY(hr_check_range("scan.head_dim", m->head_dim, 1, error));
   if (only_convolution)
     return hr_check_range("scan.kernel", m->kernel, 1, error);
   HR_TRY(hr_check_range("scan.state", m->state, 1, error));
-  if (m->recurrence == HR_RECURRENCE_SELECTIVE)
+  if (m->recurrence == HR_RECURRENCE_SELECTIVE || m->recurrence == HR_RECURRENCE_KIMI_DELTA)
     HR_TRY(hr_check_range("scan.rank", m->rank, 1, error));
   if (is_chunked(m->recurrence))
     HR_TRY(hr_check_range("scan.chunk", m->chunk, 1, error));
@@ -50,7 +50,7 @@ static hr_checked64 product(hr_checked64 a, hr_checked64 b)
 }
 
 /* Beside the projections into and out of the mixer and the convolution. */
-static hr_checked64 recurrence_parameters(const hr_mixer_scan *m)
+static hr_checked64 recurrence_parameters(const hr_mixer_scan *m, int64_t hidden)
 {
   hr_checked64 channels = hr_scan_channels(m), heads = hr_checked(m->heads);
   switch (m->recurrence) {
@@ -63,6 +63,11 @@ static hr_checked64 recurrence_parameters(const hr_mixer_scan *m)
   case HR_RECURRENCE_RG_LRU: {                               /* the decay, and two gates, linear within each head */
     hr_checked64 gate = hr_linear_parameters(hr_checked(m->head_dim), hr_checked(m->head_dim), true);
     return hr_plus(channels, hr_times(hr_times(gate, m->heads), 2));
+  }
+  case HR_RECURRENCE_KIMI_DELTA: { /* the maps to decays, gates and learning rates, A, the bias of the decays */
+    hr_checked64 low = product(hr_checked(2 * m->rank), hr_checked(hidden)), keys = hr_scan_keys(m);
+    hr_checked64 up = product(hr_plus(keys, channels), hr_checked(m->rank));
+    return hr_plus(hr_plus(low, up), hr_plus(product(heads, hr_checked(hidden)), hr_plus(heads, keys)));
   }
   case HR_RECURRENCE_LIGHTNING: /* its decays are fixed */
   case HR_RECURRENCE_CONVOLUTION:
@@ -79,13 +84,22 @@ static hr_checked64 norm_parameters(const hr_mixer_scan *m)
     return hr_checked(0);
   if (m->recurrence == HR_RECURRENCE_SELECTIVE)
     return hr_scan_selected(m);
-  return m->recurrence == HR_RECURRENCE_GATED_DELTA ? hr_checked(m->head_dim) : hr_scan_channels(m);
+  bool delta = m->recurrence == HR_RECURRENCE_GATED_DELTA || m->recurrence == HR_RECURRENCE_KIMI_DELTA;
+  return delta ? hr_checked(m->head_dim) : hr_scan_channels(m);
 }
 
-/* Lists the linear layers that quantized checkpoints quantize; x_proj and dt_proj are small. */
+/* Lists the linear layers that quantized checkpoints quantize; x_proj, dt_proj and Kimi's maps to decays and gates are
+ * small. Those of Kimi have the names of attention's. */
 static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
 {
   const hr_mixer_scan *m = &layer->scan;
+  if (m->recurrence == HR_RECURRENCE_KIMI_DELTA) {
+    hr_add_linear(to, HR_LINEAR_Q, hr_checked(model->hidden), hr_scan_keys(m), false);
+    hr_add_linear(to, HR_LINEAR_K, hr_checked(model->hidden), hr_scan_keys(m), false);
+    hr_add_linear(to, HR_LINEAR_V, hr_checked(model->hidden), hr_scan_channels(m), false);
+    hr_add_linear(to, HR_LINEAR_O, hr_scan_channels(m), hr_checked(model->hidden), false);
+    return;
+  }
   hr_add_linear(to, HR_LINEAR_IN_PROJ, hr_checked(model->hidden), hr_scan_projected(m), m->in_bias);
   hr_add_linear(to, HR_LINEAR_OUT_PROJ, hr_scan_channels(m), hr_checked(model->hidden), m->out_bias);
 }
@@ -99,7 +113,7 @@ static void parameters(const hr_model *model, const hr_layer_group *layer, hr_la
   linears(model, layer, &list);
   hr_checked64 sum = hr_sum_linears(&list);
   sum = hr_plus(sum, hr_linear_parameters(hr_checked(m->kernel), convolved, m->conv_bias));
-  sum = hr_plus(sum, recurrence_parameters(m));
+  sum = hr_plus(sum, recurrence_parameters(m, model->hidden));
   to->scan = hr_plus(to->scan, sum);
   to->norm = hr_plus(to->norm, norm_parameters(m));
 }
@@ -115,24 +129,27 @@ static void shard(hr_layer_group *layer, const hr_workload *workload)
 
 /* ---- memory ---- */
 
-/* Counts the outputs of the in-projection, the convolution, x_proj, dt_proj or the gates of an RG-LRU, the scan and its
- * gate. The backward pass computes the states once more (docs/operators.md). */
+/* Counts the outputs of the in-projection, the convolution, x_proj, dt_proj or the gates of an RG-LRU, decays and gates
+ * of Kimi, the scan and its gate. The backward pass computes the states once more (docs/operators.md). */
 static hr_checked64 saved_bytes(const hr_layer_context *c)
 {
   const hr_mixer_scan *m = &c->layer->scan;
   hr_checked64 channels = hr_scan_channels(m);
-  int64_t wide = (m->recurrence == HR_RECURRENCE_SELECTIVE) + 2 * (m->recurrence == HR_RECURRENCE_RG_LRU) +
+  bool two = m->recurrence == HR_RECURRENCE_RG_LRU || m->recurrence == HR_RECURRENCE_KIMI_DELTA;
+  int64_t wide = (m->recurrence == HR_RECURRENCE_SELECTIVE) + (two ? 2 : 0) +
                  (m->recurrence != HR_RECURRENCE_CONVOLUTION) + hr_scan_has_gate(m);
   hr_checked64 columns = hr_plus(hr_plus(hr_scan_projected(m), hr_scan_convolved(m)), hr_scan_selected(m));
   columns = hr_plus(columns, hr_times(channels, wide));
   return hr_times(hr_times(columns, c->shard->rows), (int64_t)hr_dtype_bytes(c->workload->dtype));
 }
 
-/* What the in-projection, the convolution and the scan write. */
+/* What the in-projection, the convolution and the scan write, and Kimi's decays and gates. */
 static hr_checked64 live_elements(const hr_layer_context *c)
 {
   const hr_mixer_scan *m = &c->layer->scan;
   hr_checked64 columns = hr_plus(hr_plus(hr_scan_projected(m), hr_scan_convolved(m)), hr_scan_channels(m));
+  if (m->recurrence == HR_RECURRENCE_KIMI_DELTA)
+    columns = hr_plus(columns, hr_times(hr_scan_channels(m), 2));
   return hr_times(columns, c->shard->rows);
 }
 

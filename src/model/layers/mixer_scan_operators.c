@@ -76,6 +76,13 @@ static void recurrence_gates(hr_operator_builder *builder, const hr_mixer_scan *
   hr_append_gemm(builder, HR_OP_RECURRENCE_GATES, HR_KIND_BMM, HR_PASS_FORWARD, &sizes);
 }
 
+/* The decays and the gates of Kimi, each behind `rank` columns of the in-projection, which every device has. */
+static void decays_and_gates(hr_operator_builder *builder, const hr_mixer_scan *m)
+{
+  hr_append_linear(builder, HR_OP_SCAN_DECAY_UP, builder->shard.rows, bounded(hr_scan_keys(m)), m->rank);
+  hr_append_linear(builder, HR_OP_SCAN_GATE_UP, builder->shard.rows, bounded(hr_scan_channels(m)), m->rank);
+}
+
 void hr_scan_operators(hr_operator_builder *builder)
 {
   const hr_mixer_scan *m = &builder->layer->scan;
@@ -89,6 +96,8 @@ void hr_scan_operators(hr_operator_builder *builder)
     select_parameters(builder, m);
   if (m->recurrence == HR_RECURRENCE_RG_LRU)
     recurrence_gates(builder, m);
+  if (m->recurrence == HR_RECURRENCE_KIMI_DELTA)
+    decays_and_gates(builder, m);
   if (m->recurrence != HR_RECURRENCE_CONVOLUTION) {
     const hr_scan_counts scan = hr_count_scan(m, builder->shard.q_len, decodes(builder));
     append_scan(builder, HR_OP_SCAN, &scan);

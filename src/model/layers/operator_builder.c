@@ -111,6 +111,15 @@ static const struct {
     {HR_OP_SHARED_DOWN, HR_LINEAR_SHARED_DOWN},
 };
 
+/* The projections of Kimi's scans are the linear layers of attention by their names. */
+static hr_operator_id named_operator(const hr_layer_group *layer, hr_operator_id id)
+{
+  bool kimi = layer && layer->scan.heads > 0 && layer->scan.recurrence == HR_RECURRENCE_KIMI_DELTA;
+  if (kimi && id == HR_OP_IN_PROJ)
+    return HR_OP_QKV_TRANSFORM;
+  return kimi && id == HR_OP_OUT_PROJ ? HR_OP_LINEAR_PROJECTION : id;
+}
+
 const hr_weight_format *hr_format_of_operator(const hr_model *model, const hr_layer_group *layer, hr_operator_id id)
 {
   uint8_t number = 0;
@@ -119,8 +128,9 @@ const hr_weight_format *hr_format_of_operator(const hr_model *model, const hr_la
     return NULL;
   if (id == HR_OP_LOGIT)
     return hr_format_of_logits(model);
+  const hr_operator_id named = named_operator(layer, id);
   for (size_t i = 0; layer && i < sizeof weights_of / sizeof *weights_of; i++) {
-    if (weights_of[i].id != id)
+    if (weights_of[i].id != named)
       continue;
     uint8_t own = layer->formats[weights_of[i].linear];
     if (found && own != number)

@@ -20,7 +20,8 @@ static int64_t flops_of_element(hr_recurrence recurrence)
 {
   switch (recurrence) {
   case HR_RECURRENCE_SELECTIVE:
-  case HR_RECURRENCE_GATED_DELTA: return 7;
+  case HR_RECURRENCE_GATED_DELTA:
+  case HR_RECURRENCE_KIMI_DELTA: return 7;
   case HR_RECURRENCE_RG_LRU: return 3;
   case HR_RECURRENCE_SSD:
   case HR_RECURRENCE_LIGHTNING:
@@ -46,7 +47,8 @@ static hr_checked64 ssd_flops(const hr_mixer_scan *m, int64_t chunk)
 
 /* Each head takes 2C(3N + 2P) for K Kᵀ, its inverse times K and V, Q Kᵀ and its product with the new values, C²/3 for
  * the triangular inverse, 6PN to correct the values by the state, to read the state and to write it. Source: Yang et
- * al. 2024 (arXiv 2412.06464), section 3.3. */
+ * al. 2024 (arXiv 2412.06464), section 3.3. Decays of each element of a key multiply K and Q before the same GEMMs
+ * (Kimi Linear, arXiv 2510.26692, section 3.2). */
 static hr_checked64 delta_flops(const hr_mixer_scan *m, int64_t chunk)
 {
   hr_checked64 widths = hr_plus(hr_times(hr_checked(m->state), 3), hr_times(hr_checked(m->head_dim), 2));
@@ -61,7 +63,8 @@ static hr_checked64 scan_flops(const hr_mixer_scan *m, int64_t length, bool upda
   int64_t chunk = hr_min64(m->chunk, length);
   if (updates || m->chunk == 0)
     return recurrent_flops(m);
-  return m->recurrence == HR_RECURRENCE_GATED_DELTA ? delta_flops(m, chunk) : ssd_flops(m, chunk);
+  bool delta = m->recurrence == HR_RECURRENCE_GATED_DELTA || m->recurrence == HR_RECURRENCE_KIMI_DELTA;
+  return delta ? delta_flops(m, chunk) : ssd_flops(m, chunk);
 }
 
 /* ---- bytes of a scan, per token ---- */
@@ -76,6 +79,8 @@ static hr_checked64 scan_inputs(const hr_mixer_scan *m)
     return hr_plus(hr_plus(hr_times(channels, hr_scan_has_gate(m) ? 1 : 2), keys), hr_checked(m->heads));
   case HR_RECURRENCE_GATED_DELTA: /* values, decays, learning rates */
     return hr_plus(hr_plus(channels, keys), hr_times(hr_checked(m->heads), 2));
+  case HR_RECURRENCE_KIMI_DELTA: /* values, decays, learning rates */
+    return hr_plus(hr_plus(channels, hr_plus(keys, hr_scan_keys(m))), hr_checked(m->heads));
   case HR_RECURRENCE_RG_LRU: return hr_times(channels, 3); /* x and two gates */
   case HR_RECURRENCE_LIGHTNING:
   case HR_RECURRENCE_CONVOLUTION:
@@ -92,6 +97,7 @@ static int64_t chunk_bytes_of_element(hr_recurrence recurrence)
   switch (recurrence) {
   case HR_RECURRENCE_SSD: return 12;
   case HR_RECURRENCE_GATED_DELTA:
+  case HR_RECURRENCE_KIMI_DELTA:
   case HR_RECURRENCE_LIGHTNING: return 4;
   case HR_RECURRENCE_SELECTIVE:
   case HR_RECURRENCE_RG_LRU:
