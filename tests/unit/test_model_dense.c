@@ -84,6 +84,10 @@ static const struct {
     {"{\"model_type\":\"persimmon\",\"qk_layernorm\":false," SIZES "}", 328064},
     {"{\"model_type\":\"internlm3\",\"qkv_bias\":true,\"bias\":true,\"head_dim\":16," SIZES "}", 410432},
     {"{\"model_type\":\"nanochat\",\"num_key_value_heads\":2," SIZES "}", 300032},
+    /* as qwen2, beside layers for multi-token prediction that are left out */
+    {"{\"model_type\":\"mimo\",\"num_key_value_heads\":2,\"attention_bias\":true,\"num_nextn_predict_layers\":1," SIZES
+     "}",
+     366528},
     {"{\"model_type\":\"qwen2_vl_text\",\"num_key_value_heads\":2," SIZES "}", 366528},
     {"{\"model_type\":\"qwen2_5_vl_text\",\"num_key_value_heads\":2," SIZES "}", 366528},
     {"{\"model_type\":\"qwen2_5_omni_text\",\"num_key_value_heads\":2,\"tie_word_embeddings\":true," SIZES "}", 302528},

@@ -244,6 +244,19 @@ static void minimax_m2_refuses_what_only_its_own_code_knows(void **state)
                  "config.json: shared_intermediate_size: shared experts of 8 are not supported");
 }
 
+/* Published MiMo-V2-Flash has attention_chunk_size beside a window of that size. */
+static void mimo_s_chunk_is_its_window(void **state)
+{
+  (void)state;
+#define MIMO                                                                                    \
+  "{\"model_type\":\"mimo_v2_flash\"," SIZES "\"intermediate_size\":96,\"n_routed_experts\":6," \
+  "\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,\"sliding_window\":16,\"attention_chunk_size\":"
+  const hr_model m = read_model(MIMO "16}");
+  assert_int_equal(layers_with_window(&m, 16), 3);
+  assert_refused(MIMO "32}", HR_ERROR_UNSUPPORTED,
+                 "config.json: attention_chunk_size: 32 instead of sliding_window, 16, is not supported");
+}
+
 static void groups_of_experts_limit_a_token(void **state)
 {
   (void)state;
@@ -290,6 +303,7 @@ int main(void)
       cmocka_unit_test(llama4_has_chunks_layers_without_positions_and_experts_in_some),
       cmocka_unit_test(lists_with_one_size_for_each_layer_are_that_size),
       cmocka_unit_test(minimax_m2_refuses_what_only_its_own_code_knows),
+      cmocka_unit_test(mimo_s_chunk_is_its_window),
       cmocka_unit_test(groups_of_experts_limit_a_token),
       cmocka_unit_test(dots1_reads_how_often_layers_have_experts),
       cmocka_unit_test(kinds_of_layers_are_checked),

@@ -308,6 +308,7 @@ static void an_indexer_that_cannot_be_is_refused(void **state)
        HR_ERROR_UNSUPPORTED},
       {"\"moe_layer_freq\":2", "moe_layer_freq: 2 means dense layers between those with experts; only 1 is supported",
        HR_ERROR_UNSUPPORTED},
+      {"\"num_experts\":9", "num_experts: 9 is not n_routed_experts, 8", HR_ERROR_INVALID},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char text[900], message[300];
@@ -315,6 +316,8 @@ static void an_indexer_that_cannot_be_is_refused(void **state)
     snprintf(message, sizeof message, "config.json: %s", rows[i].message);
     assert_refused(text, rows[i].status, message);
   }
+  const hr_model m = read_model("{\"model_type\":\"glm_moe_dsa\",\"num_experts\":8," INDEXED "}");
+  assert_int_equal(m.groups[m.group_count - 1].experts.experts, 8);
   assert_refused("{\"model_type\":\"deepseek_v32\",\"index_head_dim\":8," INDEXED_SIZES "}", HR_ERROR_INVALID,
                  "config.json: index_head_dim: 8 is less than qk_rope_head_dim, 16");
   assert_refused("{\"model_type\":\"deepseek_v32\",\"q_lora_rank\":null," INDEXED_SIZES "}", HR_ERROR_INVALID,

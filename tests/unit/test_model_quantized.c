@@ -89,6 +89,9 @@ static void each_format_has_the_bytes_of_its_layout(void **state)
       /* blocks of 16 with an E4M3 scale; an fp32 scale of the matrix and one of its inputs */
       {"\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\",\"ignore\":[\"lm_head\"]",
        2 * (WEIGHTS / 2 + WEIGHTS / 16 + MATRICES * 8)},
+      /* inputs stay in 16 bits, and have no scale */
+      {"\"quant_algo\":\"W4A16_NVFP4\",\"group_size\":16,\"ignore\":[\"lm_head\"]",
+       2 * (WEIGHTS / 2 + WEIGHTS / 16 + MATRICES * 4)},
       {"\"quant_algo\":\"FP8\",\"ignore\":[\"lm_head\"]", 2 * (WEIGHTS + MATRICES * 8)},
       {"\"producer\":{\"name\":\"modelopt\"},\"quantization\":{\"quant_algo\":\"FP8\",\"exclude_modules\":[\"lm_head\"]"
        "}",
@@ -359,6 +362,12 @@ static void modules_of_a_mixed_checkpoint_have_the_formats_they_are_listed_with(
   const uint8_t *first = model.groups[0].formats, *second = model.groups[1].formats;
   assert_true(first[HR_LINEAR_O] == 1 && first[HR_LINEAR_DOWN] == 2 && first[HR_LINEAR_UP] == 0);
   assert_true(second[HR_LINEAR_O] == 0 && second[HR_LINEAR_DOWN] == 1 && second[HR_LINEAR_Q] == 0);
+  model = read_quantized(LLAMA, "\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{"
+                                "\"model.layers.0.mlp.up_proj\":{\"quant_algo\":\"W4A16_NVFP4\",\"group_size\":16},"
+                                "\"model.layers.0.mlp.down_proj\":{\"quant_algo\":\"NVFP4\",\"group_size\":16}}");
+  assert_int_equal(model.quantization.format_count, 2); /* with and without activations in 4 bits */
+  assert_int_equal(model.quantization.formats[0].activations, HR_ACTIVATIONS_UNQUANTIZED);
+  assert_int_equal(model.quantization.formats[1].activations, HR_ACTIVATIONS_FP4);
 }
 
 static void a_wrapper_s_quantization_counts_beside_null_in_its_text_config(void **state)
@@ -387,7 +396,7 @@ static void what_is_not_covered_is_refused(void **state)
        "quantized_layers: expected an object with the format of each module"},
       {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{\"a\":{\"quant_algo\":"
        "\"X\"}}",
-       "quantized_layers.quant_algo: \"X\" is not supported, only FP8, NVFP4 and W4A16_AWQ"},
+       "quantized_layers.quant_algo: \"X\" is not supported, only FP8, NVFP4, W4A16_NVFP4 and W4A16_AWQ"},
       {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{"
        "\"model.layers.1.self_attn.qkv_proj\":{\"quant_algo\":\"FP8\"},"
        "\"model.layers.1.self_attn.k_proj\":{\"quant_algo\":\"NVFP4\"}}",

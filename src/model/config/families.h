@@ -192,6 +192,7 @@ hr_status hr_finish_hyperclovax(hr_config *config, const hr_family *family, hr_m
 hr_status hr_finish_internlm3(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_laguna(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_llama4(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_mimo_7b(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_mimo(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_minicpm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_minimax_m2(hr_config *config, const hr_family *family, hr_model *model);

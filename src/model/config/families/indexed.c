@@ -24,6 +24,17 @@ static size_t type_by_rule(const void *context, int64_t index)
   return hr_max64(index - rule->offset + 1, 0) % rule->frequency == 0 ? FULL : SHARED;
 }
 
+/* transformers 5.11 writes num_experts beside n_routed_experts. */
+static hr_status check_experts(hr_config *config, int64_t experts)
+{
+  int64_t given;
+  HR_TRY(hr_config_size_derived(config, "num_experts", experts, &given));
+  if (given == experts)
+    return HR_OK;
+  return hr_json_fail(&config->json, "num_experts", HR_ERROR_INVALID, "%" PRId64 " is not n_routed_experts, %" PRId64,
+                      given, experts);
+}
+
 /* What transformers calls all layers of these families. */
 static hr_status check_layer_types(hr_config *config, int64_t layers)
 {
@@ -56,6 +67,7 @@ static hr_status read_indexer(hr_config *config, int64_t heads, hr_model *model)
   if (latent->index_dim < latent->rope_dim)
     return hr_json_fail(&config->json, "index_head_dim", HR_ERROR_INVALID,
                         "%" PRId64 " is less than qk_rope_head_dim, %" PRId64, latent->index_dim, latent->rope_dim);
+  HR_TRY(check_experts(config, model->groups[0].experts.experts));
   return check_layer_types(config, model->groups[0].count);
 }
 

@@ -59,6 +59,18 @@ static hr_status check_usual(hr_config *config, const hr_mixer_attention *slidin
   return HR_OK;
 }
 
+/* Published beside the window, whose size it has; neither transformers nor vLLM reads it. */
+static hr_status check_chunk(hr_config *config)
+{
+  int64_t window, chunk;
+  HR_TRY(hr_config_size_derived(config, "sliding_window", 0, &window));
+  HR_TRY(hr_config_size_derived(config, "attention_chunk_size", window, &chunk));
+  if (chunk == window)
+    return HR_OK;
+  return hr_json_fail(&config->json, "attention_chunk_size", HR_ERROR_UNSUPPORTED,
+                      "%" PRId64 " instead of sliding_window, %" PRId64 ", is not supported", chunk, window);
+}
+
 static hr_status read_sinks(hr_config *config)
 {
   bool full, sliding;
@@ -78,6 +90,7 @@ hr_status hr_finish_mimo(hr_config *config, const hr_family *family, hr_model *m
   HR_TRY(hr_config_size_or(config, "v_head_dim", 128, &attention->v_dim));
   HR_TRY(hr_config_window(config, "sliding_window", 129, model));
   HR_TRY(hr_config_size_derived(config, "sliding_window_size", 0, &before));
+  HR_TRY(check_chunk(config));
   if (before > 0) /* the tokens before the query */
     attention->window = before + 1;
   HR_TRY(hr_config_expert_layers(config, &family->experts, count, &layers.experts));

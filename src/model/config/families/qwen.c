@@ -9,6 +9,14 @@ static size_t qwen_type(const void *full_layers, int64_t index)
   return index >= *(const int64_t *)full_layers;
 }
 
+/* MiMo 7B is Qwen 2, whose Q, K and V always have biases, with layers for multi-token prediction (vLLM's mimo.py). */
+hr_status hr_finish_mimo_7b(hr_config *config, const hr_family *family, hr_model *model)
+{
+  HR_TRY(hr_config_expect(config, "attention_bias", true));
+  HR_TRY(hr_config_expect(config, "use_mrope", false));
+  return hr_finish_qwen(config, family, model);
+}
+
 /* Qwen's window is off by default; if on, the first max_window_layers layers have none. */
 hr_status hr_finish_qwen(hr_config *config, const hr_family *family, hr_model *model)
 {

@@ -195,7 +195,7 @@ hr_status hr_read_compressed_tensors(const hr_json_reader *q, hr_stored_formats 
 /* ---- ModelOpt ---- */
 
 /* weight_scale and input_scale in fp32; of NVFP4 a scale of 8 bits for each group, an fp32 scale of the matrix and one
- * of its inputs. (TensorRT Model Optimizer, export/) */
+ * of its inputs, if they are quantized. (TensorRT Model Optimizer, export/) */
 static const struct algorithm_row {
   const char *name;
   hr_weight_format format;
@@ -209,6 +209,8 @@ static const struct algorithm_row {
       .block_bits = 8,
       .matrix_bytes = 8,
       .activations = HR_ACTIVATIONS_FP4}},
+    {"W4A16_NVFP4",
+     {.name = "nvfp4", .bits = 4, .block_inputs = 16, .block_outputs = 1, .block_bits = 8, .matrix_bytes = 4}},
     {"W4A16_AWQ", {.name = "int4", .bits = 4, .block_inputs = 128, .block_outputs = 1, .block_bits = 16}},
 };
 
@@ -223,7 +225,7 @@ hr_status hr_read_modelopt_format(const hr_json_reader *q, hr_weight_format *for
     i++;
   if (i == count)
     return hr_json_fail(q, "quant_algo", HR_ERROR_UNSUPPORTED,
-                        "\"%.40s\" is not supported, only FP8, NVFP4 and W4A16_AWQ", algorithm);
+                        "\"%.40s\" is not supported, only FP8, NVFP4, W4A16_NVFP4 and W4A16_AWQ", algorithm);
   *format = algorithms[i].format;
   if (group > 0 && format->block_inputs > 0)
     format->block_inputs = group;
@@ -232,7 +234,7 @@ hr_status hr_read_modelopt_format(const hr_json_reader *q, hr_weight_format *for
 
 bool hr_same_modelopt_format(const hr_weight_format *a, const hr_weight_format *b)
 {
-  return strcmp(a->name, b->name) == 0 && a->block_inputs == b->block_inputs;
+  return strcmp(a->name, b->name) == 0 && a->activations == b->activations && a->block_inputs == b->block_inputs;
 }
 
 /* A module's format, added to those of the checkpoint if it is new. */
