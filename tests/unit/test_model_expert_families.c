@@ -244,6 +244,30 @@ static void minimax_m2_refuses_what_only_its_own_code_knows(void **state)
                  "config.json: shared_intermediate_size: shared experts of 8 are not supported");
 }
 
+/* xAI's 314 billion parameters are those outside of the embeddings. Another port calls the experts otherwise, and has
+ * logits of its own. */
+static void grok_has_four_norms_and_ties(void **state)
+{
+  (void)state;
+#define GROK                                                                                                        \
+  "{\"model_type\":\"grok-1\",\"architectures\":[\"Grok1ModelForCausalLM\"],\"vocab_size\":131072,\"hidden_size\":" \
+  "6144,"                                                                                                           \
+  "\"intermediate_size\":32768,\"num_hidden_layers\":64,\"num_attention_heads\":48,\"num_key_value_heads\":8,"      \
+  "\"attn_output_multiplier\":0.08838834764831845,\"embedding_multiplier_scale\":78.38367176906169,"                \
+  "\"output_multiplier_scale\":0.5773502691896257,\"max_attn_value\":30.0,\"max_position_embeddings\":8192,"
+  const int64_t expert = INT64_C(3) * 6144 * 32768;
+  hr_parameters p = read_parameters(GROK "\"num_experts\":8,\"num_experts_per_tok\":2}");
+  assert_int_equal(p.experts, 64 * 8 * expert);
+  assert_int_equal(p.attention, INT64_C(64) * (2 * 6144 * 6144 + 2 * 6144 * 1024));
+  assert_int_equal(p.norm, (64 * 4 + 1) * 6144);
+  assert_int_equal(p.excluding_embeddings, 314879514624);
+  assert_int_equal(p.total, p.excluding_embeddings + INT64_C(131072) * 6144);
+  assert_int_equal(p.active, p.total - 64 * 6 * expert);
+  assert_refused(GROK "\"num_local_experts\":8}", HR_ERROR_UNSUPPORTED,
+                 "config.json: num_local_experts: 8 means mixture-of-experts layers, which are not supported for this "
+                 "family (docs/models.md)");
+}
+
 /* Published MiMo-V2-Flash has attention_chunk_size beside a window of that size. */
 static void mimo_s_chunk_is_its_window(void **state)
 {
@@ -303,6 +327,7 @@ int main(void)
       cmocka_unit_test(llama4_has_chunks_layers_without_positions_and_experts_in_some),
       cmocka_unit_test(lists_with_one_size_for_each_layer_are_that_size),
       cmocka_unit_test(minimax_m2_refuses_what_only_its_own_code_knows),
+      cmocka_unit_test(grok_has_four_norms_and_ties),
       cmocka_unit_test(mimo_s_chunk_is_its_window),
       cmocka_unit_test(groups_of_experts_limit_a_token),
       cmocka_unit_test(dots1_reads_how_often_layers_have_experts),

@@ -23,7 +23,7 @@ static void each_kind_of_model_is_refused_by_its_field(void **state)
       {"\"model_type\":\"llama\",\"moe_intermediate_size\":1408",
        "moe_intermediate_size: 1408 means mixture-of-experts layers"},
       {"\"model_type\":\"llama\",\"moe\":true", "moe: true means mixture-of-experts layers"},
-      {"\"model_type\":\"grok-1\"", "model_type: \"grok-1\" means mixture-of-experts layers"},
+      {"\"model_type\":\"switch_transformers\"", "model_type: \"switch_transformers\" means mixture-of-experts layers"},
       {"\"model_type\":\"axk2\",\"n_routed_experts\":256,\"kv_lora_rank\":512",
        "model_type: \"axk2\" means sparse attention indexers"},
       {"\"model_type\":\"llama\",\"kv_lora_rank\":256", "kv_lora_rank: 256 means latent attention (MLA) layers"},

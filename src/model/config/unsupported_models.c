@@ -98,7 +98,6 @@ static const type_row type_rows[] = {
     {"hy_v4", hyper_connections},
     {"glm5_next_text", hyper_connections},
     {"longcat_flash", identity_experts},
-    {"grok-1", mixture_of_experts},
     {"switch_transformers", mixture_of_experts},
     {"bailing_hybrid", kimi_delta},
     {"xlstm", recurrent},
