@@ -4,6 +4,7 @@
 
     parameters_vs_transformers.py HEADROOM [CONFIG.json ...]           default: data/models/*.json
     parameters_vs_transformers.py HEADROOM --random N [FAMILY ...]     N random small configurations of every family
+    parameters_vs_transformers.py HEADROOM --defaults                  the default of every causal language model
 
 Totals count shared weights once; a mixture of experts is also compared in the parameters that one token uses. A
 configuration with a nested text_config is compared in its text part. Needs `pip install torch transformers`; the models
@@ -111,7 +112,21 @@ def random_paths(number, families, folder):
             yield path
 
 
+def default_paths(folder):
+    for family in sorted(CAUSAL):
+        try:
+            fields = json.loads(transformers.AutoConfig.for_model(family).to_json_string(use_diff=False))
+        except Exception as problem:  # a class without defaults
+            print(f"{family}: left out: transformers: {' '.join(str(problem).split())[:100]}")
+            continue
+        path = pathlib.Path(folder) / f"{family}.json"
+        path.write_text(json.dumps(dict(fields, model_type=family, architectures=[CAUSAL[family]])))
+        yield path
+
+
 def paths(arguments, folder):
+    if arguments[:1] == ["--defaults"]:
+        return default_paths(folder)
     if arguments[:1] == ["--random"]:
         return random_paths(int(arguments[1]), arguments[2:], folder)
     return [pathlib.Path(path) for path in arguments] or sorted(MODELS.glob("*.json"))
