@@ -22,31 +22,56 @@ static const hr_figure_bounds bounds[] = {
 #define GIVEN .needed = true, .zero = true
 #define OPTIONAL .zero = true
 #define OTHERWISE(value) .missing = value
+#define OWN(presence) .own = true, presence
 #define AT(member) .offset = offsetof(hr_hardware, member)
 #define IS_INTEGER_double false
 #define IS_INTEGER_int64_t true
+
+#define COST(object, member, presence, name) \
+  {#object, #member, HR_PLACE_OBJECT, AT(object.member), presence, .bounds = &bounds[BOUNDS_##name]},
+#define ROW(list, count, type, member, presence, name) \
+  {#list,                                              \
+   #member,                                            \
+   HR_PLACE_LIST,                                      \
+   AT(list[0].member),                                 \
+   presence,                                           \
+   .stride = sizeof(((hr_hardware *)NULL)->list[0]),   \
+   .count_offset = offsetof(hr_hardware, count),       \
+   .integer = IS_INTEGER_##type,                       \
+   .bounds = &bounds[BOUNDS_##name]},
 
 #define HR_NUMBER(member, presence, name) {NULL, #member, AT(member), presence, .bounds = &bounds[BOUNDS_##name]},
 #define HR_COUNT(member, presence, name) \
   {NULL, #member, AT(member), presence, .integer = true, .bounds = &bounds[BOUNDS_##name]},
 #define HR_FORMATS(member, presence, name) \
   {#member, NULL, HR_PLACE_FORMATS, AT(member), presence, .stride = sizeof(double), .bounds = &bounds[BOUNDS_##name]},
-#define HR_COST(object, member, presence, name) \
-  {#object, #member, HR_PLACE_OBJECT, AT(object.member), presence, .bounds = &bounds[BOUNDS_##name]},
-#define HR_ROW(list, count, type, member, presence, name) \
-  {#list,                                                 \
-   #member,                                               \
-   HR_PLACE_LIST,                                         \
-   AT(list[0].member),                                    \
-   presence,                                              \
-   .stride = sizeof(((hr_hardware *)NULL)->list[0]),      \
-   .count_offset = offsetof(hr_hardware, count),          \
-   .integer = IS_INTEGER_##type,                          \
-   .bounds = &bounds[BOUNDS_##name]},
+#define HR_OBJECT(type, member, numbers) numbers(COST, member)
+#define HR_LIST(type, member, count, most, numbers) numbers(ROW, member, count)
 #define HR_FORMER(field, member) {NULL, #field, AT(member), OPTIONAL, .former = true, .bounds = &bounds[BOUNDS_TIME]},
 static const hr_device_figure figures[] = {
 #include "hardware/figures.inc"
 };
+
+#define HR_NUMBER(member, presence, name)
+#define HR_COUNT(member, presence, name)
+#define HR_FORMATS(member, presence, name)
+#define HR_OBJECT(type, member, numbers)
+#define HR_LIST(type, member, count, most, numbers) {#member, offsetof(hr_hardware, count), most},
+#define HR_FORMER(field, member)
+static const hr_device_list lists[] = {
+#include "hardware/figures.inc"
+};
+
+const hr_device_list *hr_device_lists(size_t *count)
+{
+  *count = sizeof lists / sizeof *lists;
+  return lists;
+}
+
+size_t *hr_device_list_count(hr_hardware *hardware, const hr_device_list *list)
+{
+  return (size_t *)(void *)((char *)hardware + list->count_offset);
+}
 
 const hr_device_figure *hr_device_figures(size_t *count)
 {
@@ -106,8 +131,21 @@ static hr_status check_number(const hr_device_figure *figure, size_t index, doub
                  figure->bounds->least, figure->bounds->most, value);
 }
 
+static hr_status check_counts(const hr_hardware *hardware, hr_error *error)
+{
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    size_t count;
+    memcpy(&count, (const char *)hardware + lists[i].count_offset, sizeof count);
+    if (count > lists[i].most)
+      return hr_fail(error, HR_ERROR_INVALID, "%s (count): expected at most %zu, found %zu", lists[i].name,
+                     lists[i].most, count);
+  }
+  return HR_OK;
+}
+
 hr_status hr_device_figures_check(const hr_hardware *hardware, hr_error *error)
 {
+  HR_TRY(check_counts(hardware, error));
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
     const hr_device_figure *figure = &figures[i];
     for (size_t at = 0; at < hr_device_figure_numbers(hardware, figure) && !figure->former; at++)

@@ -28,11 +28,23 @@ typedef struct hr_device_figure {
   size_t count_offset; /* of the size_t that counts a list's rows */
   bool integer;        /* an int64_t, otherwise a double */
   bool former;         /* a former name of a number that has a row of its own */
+  bool own;            /* of the device itself: a file does not take it from the device that it is like */
   bool needed;         /* in its file, object or row */
   bool zero;           /* may be 0: not given, or none */
   double missing;      /* its value where a file does not have it */
   const hr_figure_bounds *bounds;
 } hr_device_figure;
+
+/** A list of a device file. */
+typedef struct hr_device_list {
+  const char *name;
+  size_t count_offset; /* in hr_hardware, of the size_t that counts its rows */
+  size_t most;
+} hr_device_list;
+
+const hr_device_list *hr_device_lists(size_t *count);
+
+size_t *hr_device_list_count(hr_hardware *hardware, const hr_device_list *list);
 
 /** All rows of figures.inc. Those of an object or list are neighbours. */
 const hr_device_figure *hr_device_figures(size_t *count);
@@ -49,8 +61,8 @@ void hr_device_figure_set(hr_hardware *hardware, const hr_device_figure *figure,
 /** False for NaN, too. */
 bool hr_device_figure_allows(const hr_device_figure *figure, double value);
 
-/** HR_ERROR_INVALID for the first number that its bounds exclude, with its name, value and bounds. Lists are no longer
- *  than their arrays. */
+/** HR_ERROR_INVALID for a list that is longer than its array, or the first number that its bounds exclude, with its
+ *  name, value and bounds. */
 hr_status hr_device_figures_check(const hr_hardware *hardware, hr_error *error);
 
 #endif

@@ -233,28 +233,6 @@ static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-static hr_status check_counts(const hr_hardware *hardware, hr_error *error)
-{
-  const struct {
-    const char *list;
-    size_t count, most;
-  } counts[] = {
-      {"alignments", hardware->alignment_count, HR_ALIGNMENTS_MAX},
-      {"tiles", hardware->tile_count, HR_TILES_MAX},
-      {"simt_tiles", hardware->simt_tile_count, HR_TILES_MAX},
-      {"attentions", hardware->attention_count, HR_ATTENTION_SHARES_MAX},
-      {"intervals", hardware->interval_count, HR_INTERVALS_MAX},
-      {"ceilings", hardware->ceiling_count, HR_CEILINGS_MAX},
-      {"collectives", hardware->collective_count, HR_COLLECTIVE_RATES_MAX},
-  };
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-    if (counts[i].count > counts[i].most)
-      return hr_fail(error, HR_ERROR_INVALID, "%s (count): expected at most %zu, found %zu", counts[i].list,
-                     counts[i].most, counts[i].count);
-  }
-  return HR_OK;
-}
-
 static hr_status check_tiles(const hr_hardware *hardware, hr_error *error)
 {
   if (hardware->tile_count > 0 || hr_hardware_has_families(hardware))
@@ -297,7 +275,6 @@ hr_status hr_hardware_set_network(hr_hardware *hardware, int64_t devices_per_nod
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, hardware);
-  HR_TRY(check_counts(hardware, error));
   HR_TRY(hr_device_figures_check(hardware, error));
   HR_TRY(check_tiles(hardware, error));
   HR_TRY(check_conditions(hardware, error));

@@ -158,30 +158,6 @@ static hr_status read_row_figures(const hr_json_reader *row, const char *list, s
   return HR_OK;
 }
 
-/* A list of at most `most` objects, whose members that are no numbers `read_row` reads. A missing list is empty. */
-static hr_status read_rows(const hr_json_reader *reader, const char *field, size_t most, read_row_fn read_row,
-                           hr_hardware *hardware, size_t *count)
-{
-  *count = 0;
-  if (!hr_json_has(reader, field))
-    return HR_OK;
-  const json_t *list = json_object_get(reader->object, field);
-  if (!json_is_array(list) || json_array_size(list) > most)
-    return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected a list of at most %zu objects", most);
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    char path[64];
-    snprintf(path, sizeof path, "%s[%zu].", field, i);
-    const hr_json_reader row = {json_array_get(list, i), reader->input, path, reader->error};
-    if (!json_is_object(row.object))
-      return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected a list of objects");
-    if (read_row)
-      HR_TRY(read_row(&row, hardware, i));
-    HR_TRY(read_row_figures(&row, field, i, hardware));
-  }
-  *count = json_array_size(list);
-  return HR_OK;
-}
-
 /* A list of names of formats. */
 static hr_status read_simt_formats(const hr_json_reader *reader, hr_hardware *hardware)
 {
@@ -245,6 +221,41 @@ static hr_status read_interval(const hr_json_reader *row, hr_hardware *hardware,
   return HR_OK;
 }
 
+/* What a row of a list has besides its numbers. */
+static hr_status read_row_words(const hr_json_reader *row, const char *list, size_t index, hr_hardware *hardware)
+{
+  static const struct {
+    const char *list;
+    read_row_fn read;
+  } readers[] = {{"intervals", read_interval}, {"ceilings", read_ceiling}, {"collectives", read_collective}};
+  for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+    if (strcmp(readers[i].list, list) == 0)
+      return readers[i].read(row, hardware, index);
+  }
+  return HR_OK;
+}
+
+/* A list of objects; a missing one is empty. */
+static hr_status read_rows(const hr_json_reader *reader, const hr_device_list *list, hr_hardware *hardware)
+{
+  const json_t *rows = json_object_get(reader->object, list->name);
+  if (!hr_json_has(reader, list->name))
+    return HR_OK;
+  if (!json_is_array(rows) || json_array_size(rows) > list->most)
+    return hr_json_fail(reader, list->name, HR_ERROR_INVALID, "expected a list of at most %zu objects", list->most);
+  for (size_t i = 0; i < json_array_size(rows); i++) {
+    char path[64];
+    snprintf(path, sizeof path, "%s[%zu].", list->name, i);
+    const hr_json_reader row = {json_array_get(rows, i), reader->input, path, reader->error};
+    if (!json_is_object(row.object))
+      return hr_json_fail(reader, list->name, HR_ERROR_INVALID, "expected a list of objects");
+    HR_TRY(read_row_words(&row, list->name, i, hardware));
+    HR_TRY(read_row_figures(&row, list->name, i, hardware));
+  }
+  *hr_device_list_count(hardware, list) = json_array_size(rows);
+  return HR_OK;
+}
+
 /* What hr_calibrate_device_file() says about the fit. */
 static hr_status read_calibrated(const hr_json_reader *reader, hr_hardware *hardware)
 {
@@ -284,22 +295,10 @@ static hr_status read_versions(const hr_json_reader *reader, hr_hardware *hardwa
 
 static hr_status read_lists(const hr_json_reader *reader, hr_hardware *hardware)
 {
-  const struct {
-    const char *field;
-    size_t most;
-    read_row_fn read_row;
-    size_t *count;
-  } lists[] = {
-      {"alignments", HR_ALIGNMENTS_MAX, NULL, &hardware->alignment_count},
-      {"tiles", HR_TILES_MAX, NULL, &hardware->tile_count},
-      {"simt_tiles", HR_TILES_MAX, NULL, &hardware->simt_tile_count},
-      {"attentions", HR_ATTENTION_SHARES_MAX, NULL, &hardware->attention_count},
-      {"intervals", HR_INTERVALS_MAX, read_interval, &hardware->interval_count},
-      {"ceilings", HR_CEILINGS_MAX, read_ceiling, &hardware->ceiling_count},
-      {"collectives", HR_COLLECTIVE_RATES_MAX, read_collective, &hardware->collective_count},
-  };
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-    HR_TRY(read_rows(reader, lists[i].field, lists[i].most, lists[i].read_row, hardware, lists[i].count));
+  size_t count;
+  const hr_device_list *lists = hr_device_lists(&count);
+  for (size_t i = 0; i < count; i++)
+    HR_TRY(read_rows(reader, &lists[i], hardware));
   return HR_OK;
 }
 
@@ -327,37 +326,16 @@ static const hr_catalog_entry *find_entry(const hr_catalog_entry *entries, size_
  * measurements lie. All others may come from the device that it is like. */
 static bool is_own(const char *field)
 {
-  static const char *const fields[] = {"name",
-                                       "product",
-                                       "kind",
-                                       "architecture",
-                                       "aliases",
-                                       "calibration",
-                                       "calibrated",
-                                       "sources",
-                                       "error_band",
-                                       "multiprocessors",
-                                       "clock_hz",
-                                       "power_limit_w",
-                                       "dense_flops_per_s",
-                                       "int8_ops_per_s",
-                                       "fp4_flops_per_s",
-                                       "bandwidth_bytes_per_s",
-                                       "memory_bytes",
-                                       "l2_bytes",
-                                       "shared_bytes",
-                                       "cache_bytes_per_s",
-                                       "l2_bytes_per_s",
-                                       "devices_per_node",
-                                       "interconnect_bytes_per_s",
-                                       "interconnect_latency_ns",
-                                       "network_bytes_per_s",
-                                       "network_latency_ns",
-                                       "collectives",
-                                       "intervals",
-                                       "ceilings"};
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (strcmp(fields[i], field) == 0)
+  static const char *const words[] = {"name",    "product",     "kind",       "architecture",
+                                      "aliases", "calibration", "calibrated", "sources"};
+  size_t count;
+  const hr_device_figure *figures = hr_device_figures(&count);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strcmp(words[i], field) == 0)
+      return true;
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (figures[i].own && strcmp(figures[i].object ? figures[i].object : figures[i].field, field) == 0)
       return true;
   }
   return false;
