@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch by kind of operator; memory-bound operators. */
-#include "analysis/predict/grouped.h"
-#include "analysis/predict/padding.h"
-#include "analysis/predict/rounding.h"
 #include "analysis/predict/servers.h"
 #include "analysis/predict/terms.h"
 #include "base/error.h"
@@ -12,62 +9,7 @@
 
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/predict.h>
-#include <headroom/experimental/quantization.h>
 #include <math.h>
-
-/* The format that the matrix units multiply: that of the activations, as quantized weights are widened to it. int8 and
- * fp4 are predicted as fp8 at their own rate: `other` is then the device with that rate. */
-static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator *op, hr_gemm *gemm, hr_hardware *other,
-                                hr_error *error)
-{
-  const hr_activations activations = hr_predict_activations(*hardware, op);
-  double rate = 0;
-  *gemm = op->gemm;
-  if (activations == HR_ACTIVATIONS_INT8)
-    rate = (*hardware)->int8_ops_per_s;
-  if (activations == HR_ACTIVATIONS_FP4)
-    rate = (*hardware)->fp4_flops_per_s;
-  if (activations == HR_ACTIVATIONS_FP8 || rate > 0)
-    gemm->dtype = HR_FP8_E4M3;
-  else if (activations != HR_ACTIVATIONS_UNQUANTIZED)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s, which the activations are quantized to",
-                   (*hardware)->about.name, hr_activations_name(op->activations));
-  if (rate > 0) {
-    *other = **hardware;
-    other->dense_flops_per_s[HR_FP8_E4M3] = rate;
-    *hardware = other;
-  }
-  return hr_gemm_check(gemm, error);
-}
-
-/* `eager` is the device whose 8 bit GEMMs are those of eager mode or of a server. */
-static const hr_hardware *eager_device(const hr_hardware *hardware, const hr_operator *op, const hr_gemm *gemm,
-                                       hr_hardware *eager)
-{
-  const double share = hr_predict_rounding_cost(hardware, op->framework)->matrix_share;
-  if (op->kind != HR_KIND_GEMM || op->framework == HR_FRAMEWORK_HEADROOM || !hr_rounds_alone(hardware, op) ||
-      !(share > 0))
-    return hardware;
-  *eager = hr_predict_scaled_device(hardware, gemm->dtype, share, 0);
-  return eager;
-}
-
-static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
-                              hr_error *error)
-{
-  hr_gemm gemm;
-  hr_hardware other, eager;
-  HR_TRY(set_multiplied(&hardware, op, &gemm, &other, error));
-  double result = (double)gemm.m * (double)gemm.n * (double)gemm.batch * (double)hr_dtype_bytes(gemm.dtype);
-  double loaded = fmax((double)op->bytes - result, 0);
-  bool grouped = op->kind == HR_KIND_GROUPED_GEMM && hr_has_expert_cost(hardware, op);
-  HR_TRY(grouped ? hr_predict_grouped(hardware, op, &gemm, prediction, error)
-                 : hr_predict_gemm_loading(eager_device(hardware, op, &gemm, &eager), &gemm, op->kind != HR_KIND_GEMM,
-                                           loaded, prediction, error));
-  HR_TRY(hr_predict_padded(hardware, op, &gemm, loaded, prediction, error));
-  hr_add_rounding(hardware, op, prediction);
-  return HR_OK;
-}
 
 /* K and V copied into the cache behind the call. */
 static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p)
@@ -201,12 +143,9 @@ typedef hr_status (*predict_fn)(const hr_hardware *hardware, const hr_operator *
                                 hr_error *error);
 
 static const predict_fn by_kind[] = {
-    [HR_KIND_GEMM] = predict_gemm,
-    [HR_KIND_BMM] = predict_gemm,
-    [HR_KIND_ATTENTION] = predict_attention,
-    [HR_KIND_MEMORY] = predict_memory,
-    [HR_KIND_COMMUNICATION] = predict_communication,
-    [HR_KIND_GROUPED_GEMM] = predict_gemm,
+    [HR_KIND_GEMM] = hr_predict_gemm_operator,       [HR_KIND_BMM] = hr_predict_gemm_operator,
+    [HR_KIND_ATTENTION] = predict_attention,         [HR_KIND_MEMORY] = predict_memory,
+    [HR_KIND_COMMUNICATION] = predict_communication, [HR_KIND_GROUPED_GEMM] = hr_predict_gemm_operator,
     [HR_KIND_SCAN] = hr_predict_scan_operator,
 };
 

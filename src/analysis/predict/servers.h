@@ -4,8 +4,9 @@
 #define HR_ANALYSIS_PREDICT_SERVERS_H
 
 #include "hardware/hardware.h"
+#include "model/layers/frameworks.h"
 
-#include <headroom/workload.h>
+#include <headroom/predict.h>
 
 /** The costs of a server; NULL for another framework. */
 static inline const hr_server_cost *hr_server_cost_of(const hr_hardware *hardware, hr_framework framework)
@@ -28,6 +29,13 @@ static inline const hr_expert_cost *hr_predict_expert_cost(const hr_hardware *ha
 {
   const hr_server_cost *own = hr_server_cost_of(hardware, framework);
   return own && own->experts.routing_ns > 0 ? &own->experts : &hardware->experts;
+}
+
+/* Whether an operator of routed experts runs in kernels whose cost the device's file has (hr_expert_cost). */
+static inline bool hr_has_expert_cost(const hr_hardware *hardware, const hr_operator *op)
+{
+  bool framework = op->framework == HR_FRAMEWORK_COMPILED || hr_is_server(op->framework);
+  return framework && op->pass == HR_PASS_FORWARD && hr_predict_expert_cost(hardware, op->framework)->routing_ns > 0;
 }
 
 #endif

@@ -63,6 +63,10 @@ void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm 
 hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
                                   hr_prediction *prediction, hr_error *error);
 
+/** A plain, batched or grouped GEMM with the kernels that its framework runs around it. */
+hr_status hr_predict_gemm_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                   hr_error *error);
+
 /** What the matrix units multiply by: fp4 is widened, with its weights, where a device has no units for it, as vLLM's
  *  Marlin kernels do. */
 hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_operator *op);
@@ -87,11 +91,6 @@ typedef struct hr_split_kv {
 
 /** The call, if Headroom's kernel for split keys on GPUs has it: K and V apart, all of them read; otherwise NULL. */
 const hr_decode *hr_predict_split_decode(const hr_decode *decode);
-
-/** Time of Headroom's decode kernel for GPUs without its launch, from its thread blocks; cost->wave_ns is
- *  positive and call->decode given. Sets the terms but those of compute and launch. See hr_predict_decode(). */
-double hr_predict_decode_blocks(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
-                                hr_prediction *prediction);
 
 /** The cost of decode by the kernels of a framework; `latent`: of latent attention in its absorbed form; `fp8`: over a
  *  cache of 8 bits. */
