@@ -189,10 +189,10 @@ static void the_mean_decode_step_is_that_of_every_context(void **state)
     hr_serve_time mean;
     hr_error error;
     assert_ok(hr_serve_mean_decode(&planned, &layout, 32, &mean, &error), error);
-    /* Predictions that are taken from the step before are those that are made anew. */
-    static hr_step known;
+    /* Predictions of operators that are known are those that are made anew. */
+    static hr_known_operator known[HR_KNOWN_OPERATORS];
     hr_serve_time same;
-    planned.known = &known;
+    planned.known = known;
     assert_ok(hr_serve_mean_decode(&planned, &layout, 32, &same, &error), error);
     assert_true(same.ns == mean.ns && same.low_ns == mean.low_ns && same.high_ns == mean.high_ns);
     hr_workload decode = planned.workload;

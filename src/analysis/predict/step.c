@@ -14,30 +14,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of a model have their operators in the same places. */
-static bool is_known(const hr_step *known, const hr_step *step, size_t i)
+static size_t place_of(const hr_operator *op)
 {
-  return known && i < known->operators.count &&
-         memcmp(&step->operators.items[i], &known->operators.items[i], sizeof step->operators.items[i]) == 0;
+  const uint64_t sizes[] = {(uint64_t)op->gemm.m, (uint64_t)op->gemm.n, (uint64_t)op->gemm.k, (uint64_t)op->bytes,
+                            ((uint64_t)op->id << 8) + (uint64_t)op->pass};
+  uint64_t hash = 0;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    hash = (hash ^ sizes[i]) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 32;
+  return (size_t)(hash % HR_KNOWN_OPERATORS);
 }
 
-static hr_status predict_near(const hr_hardware *hardware, hr_phase phase, const hr_step *known, hr_step *step,
-                              hr_error *error)
+/* Steps of many layouts, batches and contexts have most GEMMs in common, whose tiles take long to find. */
+static hr_status predict_once(const hr_subject *subject, const hr_operator *op, hr_known_operator *operators,
+                              const hr_prediction **prediction, hr_error *error)
 {
-  for (size_t i = 0; i < step->operators.count; i++) {
-    const hr_operator *op = &step->operators.items[i];
-    if (is_known(known, step, i))
-      step->predictions[i] = known->predictions[i];
-    else
-      HR_TRY(hr_predict_step_operator(hardware, phase, op, &step->predictions[i], error));
+  hr_known_operator *known = &operators[place_of(op)];
+  if (memcmp(&known->op, op, sizeof *op) != 0) {
+    known->op.kernels = -1; /* no operator's, if the prediction fails */
+    HR_TRY(hr_predict_step_operator(subject->hardware, subject->workload->phase, op, &known->prediction, error));
+    known->op = *op;
   }
+  *prediction = &known->prediction;
   return HR_OK;
 }
 
-static hr_status predict_operators(const hr_hardware *hardware, hr_phase phase, hr_step *step, hr_error *error)
+/* `known` may be NULL. */
+static hr_status predict_operators(const hr_subject *subject, hr_known_operator *known, hr_step *step, hr_error *error)
 {
-  for (size_t i = 0; i < step->operators.count; i++)
-    HR_TRY(hr_predict_step_operator(hardware, phase, &step->operators.items[i], &step->predictions[i], error));
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    const hr_prediction *found = NULL;
+    if (known)
+      HR_TRY(predict_once(subject, op, known, &found, error));
+    else
+      HR_TRY(hr_predict_step_operator(subject->hardware, subject->workload->phase, op, &step->predictions[i], error));
+    if (found)
+      step->predictions[i] = *found;
+  }
   return HR_OK;
 }
 
@@ -73,14 +86,16 @@ static void sum_all(const hr_subject *subject, hr_step *step)
 }
 
 /* A step of one kernel has no operators in common with those that have many. */
-static hr_status fill(const hr_subject *subject, bool persists, hr_step *step, hr_error *error)
+static hr_status fill(const hr_subject *subject, bool persists, hr_known_operator *known, hr_step *step,
+                      hr_error *error)
 {
   HR_TRY(hr_operators_list(subject->model, subject->workload, &step->operators, error));
   if (persists)
     hr_persist_operators(&step->operators);
-  HR_TRY(predict_operators(subject->hardware, subject->workload->phase, step, error));
+  HR_TRY(predict_operators(subject, known, step, error));
   memset(step->libraries, 0, sizeof step->libraries);
-  HR_TRY(name_libraries(subject->hardware, step, error));
+  if (!known) /* no report lists the operators of many steps */
+    HR_TRY(name_libraries(subject->hardware, step, error));
   sum_all(subject, step);
   return HR_OK;
 }
@@ -90,15 +105,9 @@ static bool persists(const hr_subject *s)
   return hr_predict_persists(s->hardware, s->model, s->workload);
 }
 
-hr_status hr_fill_step_near(const hr_subject *subject, const hr_step *known, hr_step *step, hr_error *error)
+hr_status hr_fill_step_near(const hr_subject *subject, hr_known_operator *known, hr_step *step, hr_error *error)
 {
-  HR_TRY(hr_operators_list(subject->model, subject->workload, &step->operators, error));
-  if (persists(subject))
-    hr_persist_operators(&step->operators);
-  HR_TRY(predict_near(subject->hardware, subject->workload->phase, known, step, error));
-  memset(step->libraries, 0, sizeof step->libraries); /* no report lists the operators of many steps */
-  sum_all(subject, step);
-  return HR_OK;
+  return fill(subject, persists(subject), known, step, error);
 }
 
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
@@ -106,7 +115,7 @@ hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const
 {
   const hr_subject subject = {.model = model, .workload = workload, .hardware = hardware};
   HR_TRY(hr_hardware_check(hardware, error));
-  return fill(&subject, persists(&subject), step, error);
+  return fill(&subject, persists(&subject), NULL, step, error);
 }
 
 hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
@@ -114,34 +123,10 @@ hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model,
 {
   const hr_subject subject = {.model = model, .workload = workload, .hardware = hardware};
   HR_TRY(hr_hardware_check(hardware, error));
-  return fill(&subject, false, step, error);
+  return fill(&subject, false, NULL, step, error);
 }
 
 /* ---- many layouts of one model ---- */
-
-static size_t place_of(const hr_operator *op)
-{
-  const uint64_t sizes[] = {(uint64_t)op->gemm.m, (uint64_t)op->gemm.n, (uint64_t)op->gemm.k, (uint64_t)op->bytes,
-                            ((uint64_t)op->id << 8) + (uint64_t)op->pass};
-  uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    hash = (hash ^ sizes[i]) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 32;
-  return (size_t)(hash % HR_KNOWN_OPERATORS);
-}
-
-/* Layouts of other ranks have many of a layout's GEMMs, whose tiles take long to find. */
-static hr_status predict_once(const hr_subject *subject, const hr_operator *op, hr_known_operator *operators,
-                              const hr_prediction **prediction, hr_error *error)
-{
-  hr_known_operator *known = &operators[place_of(op)];
-  if (memcmp(&known->op, op, sizeof *op) != 0) {
-    known->op.kernels = -1; /* no operator's, if the prediction fails */
-    HR_TRY(hr_predict_step_operator(subject->hardware, subject->workload->phase, op, &known->prediction, error));
-    known->op = *op;
-  }
-  *prediction = &known->prediction;
-  return HR_OK;
-}
 
 static hr_status add_operators(const hr_subject *subject, hr_microbatch *microbatch, bool others, hr_step_sums *sums,
                                hr_error *error)

@@ -53,8 +53,9 @@ hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model,
  *  `microbatch` knows, and adds what it lacks; its zeros know nothing. */
 hr_status hr_time_step(const hr_subject *subject, hr_microbatch *microbatch, hr_step_about *about, hr_error *error);
 
-/** hr_fill_step() on a device that has been checked, taking predictions of equal operators from `known`, another step
- *  of the device and phase. */
-hr_status hr_fill_step_near(const hr_subject *subject, const hr_step *known, hr_step *step, hr_error *error);
+/** hr_fill_step() without libraries, on a device that has been checked. Takes the predictions of operators that `known`
+ *  has, HR_KNOWN_OPERATORS of the device and phase, and adds the others; its zeros know nothing. NULL: as hr_fill_step().
+ */
+hr_status hr_fill_step_near(const hr_subject *subject, hr_known_operator *known, hr_step *step, hr_error *error);
 
 #endif

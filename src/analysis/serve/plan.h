@@ -22,7 +22,7 @@ typedef struct hr_serve_state {
   hr_serve_layout prefill_layout; /* of devices that prefill alone, by hr_serve_choose_prefill(); devices 0: none */
   hr_serve_time prefill_time;     /* of a prompt on them */
   hr_step *step;
-  hr_step *known; /* NULL, or a second one, whose predictions hr_serve_mean_decode() takes; it swaps the two */
+  struct hr_known_operator *known; /* of decode steps, HR_KNOWN_OPERATORS; NULL: nothing is kept */
 } hr_serve_state;
 
 /* ---- state.c ---- */

@@ -29,7 +29,7 @@ static void take_turns(int64_t parts, hr_serve_time *time)
 }
 
 static hr_status predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
-                         int64_t tokens, const hr_step *known, hr_serve_time *time, hr_error *error)
+                         int64_t tokens, hr_known_operator *known, hr_serve_time *time, hr_error *error)
 {
   hr_workload workload = hr_serve_workload(state, layout, phase, batch);
   const hr_step_about *about = &state->step->about;
@@ -53,31 +53,18 @@ hr_status hr_serve_predict(hr_serve_state *state, const hr_serve_layout *layout,
   return predict(state, layout, phase, batch, tokens, NULL, time, error);
 }
 
-/* The next prediction takes those of operators that do not change from the last one: all but attention. */
-static const hr_step *keep_step(hr_serve_state *state)
-{
-  hr_step *last = state->step;
-  if (!state->known)
-    return NULL;
-  state->step = state->known;
-  state->known = last;
-  return last;
-}
-
 hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_serve_time *mean,
                                hr_error *error)
 {
   int64_t steps = state->options.output_tokens - 1, first = state->options.prompt_tokens + 1;
   int64_t parts = hr_min64(steps, CONTEXTS_PREDICTED);
-  const hr_step *known = NULL;
   *mean = (hr_serve_time){0};
   for (int64_t i = 0; i < parts; i++) {
     int64_t begin = steps / parts * i + steps % parts * i / parts;
     int64_t end = steps / parts * (i + 1) + steps % parts * (i + 1) / parts;
     hr_serve_time at;
     int64_t context = first + begin + (end - begin - 1) / 2;
-    HR_TRY(predict(state, layout, HR_PHASE_DECODE, batch, context, known, &at, error));
-    known = keep_step(state);
+    HR_TRY(predict(state, layout, HR_PHASE_DECODE, batch, context, state->known, &at, error));
     double weight = (double)(end - begin) / (double)steps;
     mean->ns += weight * at.ns;
     mean->low_ns += weight * at.low_ns;

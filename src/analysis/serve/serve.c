@@ -136,7 +136,7 @@ hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, cons
   HR_TRY(hr_serve_fill_state(hardware, model, workload, options, &state, error));
   hr_serve_result *made = calloc(1, sizeof *made);
   state.step = malloc(sizeof *state.step);
-  state.known = malloc(sizeof *state.known);
+  state.known = calloc(HR_KNOWN_OPERATORS, sizeof *state.known);
   if (made)
     made->layouts = calloc(HR_SERVE_LAYOUTS_MAX, sizeof *made->layouts);
   hr_status status;
