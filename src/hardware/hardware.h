@@ -77,6 +77,9 @@ struct hr_hardware {
 /** Whether the costs of all families of GEMM kernels are known, so that no GEMM runs in `tiles`. */
 bool hr_hardware_has_families(const hr_hardware *hardware);
 
+/** The smallest alignment at which plain (or batched) GEMMs reach a share of full speed, up to 1; 1: at any. */
+int64_t hr_hardware_fast_bytes(const hr_hardware *hardware, double share, bool batched);
+
 /** An empty device. */
 static inline hr_hardware hr_hardware_default(void)
 {

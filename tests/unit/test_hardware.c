@@ -40,7 +40,8 @@ static void every_shipped_device_reads_and_is_named_as_its_file(void **state)
     hr_hardware hardware = shipped(entries[i].name);
     assert_string_equal(hardware.about.name, entries[i].name);
     assert_true(hardware.error_band > 0);
-    assert_true(hardware.alignments[hardware.alignment_count - 1].gemm_share == 1.0);
+    assert_true(hr_hardware_has_families(&hardware) ||
+                hardware.alignments[hardware.alignment_count - 1].gemm_share == 1.0);
   }
 }
 
@@ -56,15 +57,28 @@ static void figures_are_read_and_changed_by_their_place_in_the_file(void **state
                  {"memory_bytes", (double)hardware.memory_bytes},
                  {"library_share.bf16", hardware.library_share[HR_BF16]},
                  {"tma.row_ns", hardware.tma.row_ns},
-                 {"alignments[1].gemm_share", hardware.alignments[1].gemm_share}};
+                 {"attentions[1].forward_share", hardware.attentions[1].forward_share}};
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
     double value = -1;
     assert_ok(hr_hardware_number(&hardware, figures[i].name, &value, &error), error);
     assert_true(value > 0 && value == figures[i].expected);
   }
-  assert_ok(hr_hardware_set_number(&hardware, "alignments[1].gemm_share", 0.25, &error), error);
+  assert_ok(hr_hardware_set_number(&hardware, "attentions[1].forward_share", 0.25, &error), error);
   assert_ok(hr_hardware_set_number(&hardware, "devices_per_node", 4, &error), error);
-  assert_true(hardware.alignments[1].gemm_share == 0.25 && hardware.devices_per_node == 4);
+  assert_true(hardware.attentions[1].forward_share == 0.25 && hardware.devices_per_node == 4);
+}
+
+/* Hopper's families load by TMA; an A100's file has classes of alignment. */
+static void gemms_are_fast_from_an_alignment_on(void **state)
+{
+  (void)state;
+  const hr_hardware hopper = shipped("h200"), ampere = shipped("a100-sxm4-80gb");
+  assert_int_equal(hr_hardware_fast_bytes(&hopper, 0.9, false), 16);
+  assert_int_equal(hr_hardware_fast_bytes(&hopper, 0.9, true), 32);
+  assert_int_equal(hr_hardware_fast_bytes(&hopper, 1, false), 128);
+  assert_int_equal(hr_hardware_fast_bytes(&ampere, 0.9, false), 16);
+  assert_int_equal(hr_hardware_fast_bytes(&ampere, 0.9, true), 64);
+  assert_int_equal(hr_hardware_fast_bytes(&ampere, 1, false), 64);
 }
 
 static void figures_that_a_device_cannot_have_are_refused(void **state)
@@ -515,6 +529,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(figures_are_read_and_changed_by_their_place_in_the_file),
+      cmocka_unit_test(gemms_are_fast_from_an_alignment_on),
       cmocka_unit_test(figures_that_a_device_cannot_have_are_refused),
       cmocka_unit_test(a_device_begins_empty_and_says_what_it_is_for),
       cmocka_unit_test(the_memory_of_a_gpu_is_what_a_program_sees),

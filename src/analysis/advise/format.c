@@ -104,21 +104,11 @@ hr_text192 hr_format_mlp_width(const hr_model *model)
                         hr_format_share(layers, hr_model_layers(model)).text);
 }
 
-/* The smallest alignment in bytes at which plain (or batched) GEMMs reach 90% of full speed. */
-static int64_t near_full_speed_bytes(const hr_hardware *hardware, bool batched)
-{
-  for (size_t i = 0; i < hardware->alignment_count; i++) {
-    const hr_alignment_class *row = &hardware->alignments[i];
-    double plain = row->result_share > 0 ? fmin(row->gemm_share, row->result_share) : row->gemm_share;
-    if ((batched ? row->bmm_share : plain) >= 0.9)
-      return row->bytes;
-  }
-  return 1;
-}
+#define NEAR_FULL_SPEED 0.9
 
 hr_text192 hr_explain_no_loss(const hr_hardware *hardware, int64_t size, hr_dtype dtype, bool batched)
 {
-  int64_t fast = near_full_speed_bytes(hardware, batched);
+  int64_t fast = hr_hardware_fast_bytes(hardware, NEAR_FULL_SPEED, batched);
   if (hr_power_of_two_in(size, 128) * (int64_t)hr_dtype_bytes(dtype) < fast)
     return hr_format_text("the loss is negligible in this step");
   hr_text192 from =

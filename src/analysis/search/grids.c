@@ -16,9 +16,6 @@
 /* This many values are tried among those that the parameter band allows beside the model's other sizes. */
 #define VALUES_IN_BAND 2
 
-/* An alignment class counts as full speed from this share of the best class on; predictions are no finer. */
-#define FULL_SPEED 0.995
-
 static int64_t common_divisor(int64_t a, int64_t b)
 {
   while (b != 0) {
@@ -96,22 +93,9 @@ hr_status hr_search_list_served(const hr_search_options *options, int64_t kept_h
 
 /* ---- steps ---- */
 
-static double full_share(const hr_alignment_class *class)
-{
-  double plain = class->gemm_share;
-  return class->result_share > 0 && class->result_share < plain ? class->result_share : plain;
-}
-
 int64_t hr_search_granule(const hr_hardware *hardware, hr_dtype dtype)
 {
-  int64_t bytes = 1;
-  for (size_t i = hardware->alignment_count; i > 0; i--) {
-    const hr_alignment_class *class = &hardware->alignments[i - 1];
-    if (full_share(class) < FULL_SPEED * full_share(&hardware->alignments[hardware->alignment_count - 1]))
-      break;
-    bytes = class->bytes;
-  }
-  return hr_max64(bytes / (int64_t)hr_dtype_bytes(dtype), 1);
+  return hr_max64(hr_hardware_fast_bytes(hardware, 1, false) / (int64_t)hr_dtype_bytes(dtype), 1);
 }
 
 int64_t hr_search_block(const hr_model *model)
