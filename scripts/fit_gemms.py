@@ -41,7 +41,7 @@ BOUNDS = {
 }
 # Bounds of the figures of a family; those of every device, and those that each has of its own.
 FAMILY_BOUNDS = {"launch_ns": (1200, 4000), "busy_ns": (1, 2000), "matrix_share": (0.5, 2), "row_ns": (0.01, 50), "column_ns": (0.01, 50),
-                 "short_k": (1, 1000), "load_16": (0.25, 4), "load_32": (0.25, 4), "latency_ns": (1, 3000), "row_latency_ns": (0.01, 20),
+                 "short_k": (1, 1000), "load_16": (0.25, 4), "latency_ns": (1, 3000), "row_latency_ns": (0.01, 20),
                  "step_ns": (0.1, 500), "store_bytes_per_ns": (1, 500), "wave_ns": (1, 3000), "refill_ns": (1, 8000), "split_ns": (100, 6000),
                  "part_ns": (0.1, 300), "sector_bytes_per_ns": (100, 10000)}
 FAMILIES = ("tma", "aligned_4", "aligned_2", "simt")

@@ -81,8 +81,7 @@ typedef struct hr_rounding_cost {
   X(object, row_ns, OPTIONAL, TIME)                /* loads: of each row that is contiguous along k, in a step */     \
   X(object, column_ns, OPTIONAL, TIME)             /* loads: of each other row, in a step; 0: as row_ns */            \
   X(object, short_k, OPTIONAL, ELEMENTS) /* loads: 1 - exp(-k / short_k) of row_ns: rows share cache lines; 0: all */ \
-  X(object, load_16, OPTIONAL, TIMES_AS_LONG) /* loads: times as long for rows aligned to 16 bytes; 0: 1 */           \
-  X(object, load_32, OPTIONAL, TIMES_AS_LONG) /* and to 32 bytes */                                                   \
+  X(object, load_16, OPTIONAL, TIMES_AS_LONG) /* loads: times as long for rows of 16 bytes; 0: 1 */                   \
   X(object, latency_ns, OPTIONAL, TIME)       /* latency: that a step takes at least */                               \
   X(object, row_latency_ns, OPTIONAL, TIME)   /* latency: for each row and column of the tile: fewer are under way */ \
   X(object, step_ns, OPTIONAL, TIME)          /* of a block, for each step, besides */                                \

@@ -174,14 +174,18 @@ static bool writes_parts_of_sectors(const hr_gemm *gemm, int64_t result_bytes)
   return operand_alignment(hr_gemm_c(gemm), false, result_bytes) == SECTOR_BYTES / 2;
 }
 
-/* Times as long that a family's loads of an operand take. Rows of an operand that is aligned although others are not
- * fall onto the same banks of shared memory. */
+/* Alignments from which loads are as fast as any. */
+#define FULL_LOAD_BYTES 64
+
+/* Times as long that a family's loads of an operand take: rows aligned to 32 bytes lose half of what those aligned to 16
+ * do. Rows of an operand that is aligned although others are not fall onto the same banks of shared memory. */
 static double load_times(const hr_tiling_problem *problem, int64_t alignment)
 {
-  const hr_gemm_kernel_cost *cost = problem->cost;
+  const double load_16 = problem->cost->load_16;
   bool misaligned = problem->family->misaligned;
-  double times = alignment < TMA_BYTES ? 1 : alignment < 32 || misaligned ? cost->load_16 : cost->load_32;
-  return times > 0 && (alignment < 64 || misaligned) ? times : 1;
+  if (alignment < TMA_BYTES || !(load_16 > 0) || (alignment >= FULL_LOAD_BYTES && !misaligned))
+    return 1;
+  return alignment < 2 * TMA_BYTES || misaligned ? load_16 : (1 + load_16) / 2;
 }
 
 /* Sets the family of kernels, where the device's file has its cost. */
@@ -269,8 +273,6 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   bool misaligned = p->alignment < TMA_BYTES && !hardware->simt_formats[gemm->dtype];
   problem.split_k_bytes = hardware->split_k_bytes;
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
-  problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
-                               hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
   problem.store_share = whole_store_share(hardware);
   problem.split_ns = hardware->split_ns;
   /* An A100 leaves k of 16 × 3 × 30,000,000 whole: 780 ms; n = 2, aligned to 4 bytes, takes 5.7 ms. */
@@ -297,6 +299,9 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   problem.alignment_share = share;
   problem.by_edge = by_edge;
   set_family(gemm, &p, &problem);
+  const double exposed = problem.family ? 1 : hardware->store_exposed; /* compute hides none of a family's stores */
+  problem.slot_ns_per_stored =
+      exposed * (double)problem.slots * hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
   problem.row_loads = row_loads(hardware, gemm, (double)problem.element_bytes, loaded_bytes);

@@ -39,7 +39,8 @@ static const hr_family_tile simt_tiles[] = {
 /* How k is split: of 32,900 aligned GEMMs that could be split 61 were left whole, 89% had the most parts that fit. */
 #define BY_TMA(element)                                                                                        \
   BLOCK(tma), .element_bytes = element, .align_least = BY_16_BYTES, .align_below = ANY_MORE, TILES(tma_tiles), \
-              .granule = 32, .split_from = 5120, .split_part = 2560, .split_waves = 1, .splits_always = true
+              .granule = 32, .k_bytes = 128, .split_from = 5120, .split_part = 2560, .split_waves = 1,         \
+              .splits_always = true
 
 static const hr_gemm_family families[] = {
     {BLOCK(simt), .simt = true, TILES(simt_tiles), .granule = 1, .k_bytes = 32, .split_from = 1024, .split_part = 512,

@@ -200,8 +200,8 @@ static void set_family_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
   double steps = steps_of(problem, tiling->splits);
   block_terms t = terms_of(problem, tiling);
   double slow_ns = waves_ns(problem->cost, &t, t.loads_ns, steps, tiling) / (double)tiling->waves;
-  tiling->slot_ns = aligned_slot_ns(problem, &t, steps, tiling);
-  tiling->slowdown = fmax(slow_ns / tiling->slot_ns, 1);
+  tiling->slot_ns = fmin(aligned_slot_ns(problem, &t, steps, tiling), slow_ns);
+  tiling->slowdown = slow_ns / tiling->slot_ns;
   tiling->refill_ns = tiling->waves > REFILL_WAVES ? problem->cost->refill_ns : 0;
 }
 
