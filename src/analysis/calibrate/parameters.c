@@ -15,18 +15,6 @@ typedef struct parameter_row {
   size_t first, last; /* of a list's rows, that are left out */
 } parameter_row;
 
-#define KERNELS HR_ROWS_KERNELS
-#define GEMMS HR_ROWS_GEMMS
-#define ATTENTION HR_ROWS_ATTENTION
-#define DECODE HR_ROWS_DECODE
-#define LATENT HR_ROWS_LATENT
-#define EXPERTS HR_ROWS_EXPERTS
-#define SCANS HR_ROWS_SCANS
-#define COLLECTIVES HR_ROWS_COLLECTIVES
-#define FRAMEWORKS HR_ROWS_FRAMEWORKS
-#define WITH_GEMMS HR_ROWS_WITH_GEMMS
-#define ON_CPU HR_ROWS_ON_CPU
-
 #define HR_COLUMN(member, how, bits, first, last) \
   {offsetof(hr_hardware, member), sizeof(((hr_hardware *)NULL)->member), HR_SCALE_##how, bits, first, last},
 #define HR_FIGURES(member, how, bits) HR_COLUMN(member, how, bits, 0, 0)

@@ -176,25 +176,19 @@ static double exposed_ns(const hr_step_sums *sums, const hr_workload *workload, 
   return forward * (stage == 3 ? rounds : 1) + backward * (stage >= 2 ? rounds : 1);
 }
 
-static void add_exposed(const hr_subject *subject, const hr_step_sums *sums, hr_step_about *about)
-{
-  const hr_workload *workload = subject->workload;
-  about->replica_ns = sums->replicas.sent;
-  about->exposed_ns = exposed_ns(sums, workload, HR_STEP_EXPECTED);
-  about->time_ns += about->exposed_ns;
-  about->communication_ns += about->exposed_ns;
-  about->low_ns += exposed_ns(sums, workload, HR_STEP_LOWEST);
-  about->high_ns += exposed_ns(sums, workload, HR_STEP_HIGHEST);
-}
-
 /* The optimizer updates the weights behind the last microbatch. */
-static void add_optimizer(const hr_step_sums *sums, hr_step_about *about)
+static void add_replica_times(const hr_subject *subject, const hr_step_sums *sums, hr_step_about *about)
 {
   const double *update = sums->replicas.optimizer;
+  double *times[HR_STEP_FIGURES] = {&about->time_ns, &about->low_ns, &about->high_ns};
+  for (hr_step_figure i = 0; i < HR_STEP_FIGURES; i++) {
+    *times[i] += exposed_ns(sums, subject->workload, i);
+    *times[i] += update[i];
+  }
+  about->replica_ns = sums->replicas.sent;
+  about->exposed_ns = exposed_ns(sums, subject->workload, HR_STEP_EXPECTED);
   about->optimizer_ns = update[HR_STEP_EXPECTED];
-  about->time_ns += update[HR_STEP_EXPECTED];
-  about->low_ns += update[HR_STEP_LOWEST];
-  about->high_ns += update[HR_STEP_HIGHEST];
+  about->communication_ns += about->exposed_ns;
 }
 
 /* ---- rates ---- */
@@ -219,7 +213,6 @@ void hr_describe_step(const hr_subject *subject, const hr_step_sums *sums, hr_st
   *about = (hr_step_about){.operator_count = sums->operator_count};
   add_microbatches(subject, sums, about);
   wait_for_host(subject, sums, about);
-  add_exposed(subject, sums, about);
-  add_optimizer(sums, about);
+  add_replica_times(subject, sums, about);
   rate_step(subject, sums, about);
 }

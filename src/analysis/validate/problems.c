@@ -51,11 +51,17 @@ static hr_status read_call(const hr_csv_record *record, bool decode, bool causal
   return HR_OK;
 }
 
-static hr_status read_attention(const hr_csv_record *record, hr_interval_kind kind, bool full, hr_validated_row *row)
+static bool is_kind(const hr_csv_record *record, const char *kind)
 {
+  return strcmp(hr_csv_field(record, "kind"), kind) == 0;
+}
+
+static hr_status read_attention(const hr_csv_record *record, hr_validated_row *row)
+{
+  const bool decode = is_kind(record, "decode");
   hr_attention *a = &row->attention;
-  row->kind = kind;
-  HR_TRY(read_call(record, kind == HR_INTERVAL_DECODE, !full, a));
+  row->kind = decode ? HR_INTERVAL_DECODE : HR_INTERVAL_ATTENTION;
+  HR_TRY(read_call(record, decode, !is_kind(record, "attention_full"), a));
   HR_TRY(read_either(record, "kv_heads", "k_heads", a->q_heads, &a->k_heads));
   HR_TRY(read_either(record, "head_dim", "k", 0, &a->qk_dim));
   HR_TRY(hr_csv_integer(record, "v_heads", 1, a->k_heads, &a->v_heads));
@@ -63,43 +69,18 @@ static hr_status read_attention(const hr_csv_record *record, hr_interval_kind ki
   return hr_attention_check(a, record->error);
 }
 
-static hr_status read_prefill(const hr_csv_record *record, hr_validated_row *row)
-{
-  return read_attention(record, HR_INTERVAL_ATTENTION, false, row);
-}
-
-static hr_status read_full(const hr_csv_record *record, hr_validated_row *row)
-{
-  return read_attention(record, HR_INTERVAL_ATTENTION, true, row);
-}
-
-static hr_status read_decode(const hr_csv_record *record, hr_validated_row *row)
-{
-  return read_attention(record, HR_INTERVAL_DECODE, false, row);
-}
-
 /* Sizes that the row does not have are those of DeepSeek-V2 (arXiv 2405.04434): heads of 128 and of 64 that are
  * rotated, latents of 512. */
-static hr_status read_latent_call(const hr_csv_record *record, bool decode, int64_t qk_dim, int64_t v_dim,
-                                  hr_validated_row *row)
+static hr_status read_latent(const hr_csv_record *record, hr_validated_row *row)
 {
+  const bool decode = is_kind(record, "latent");
   hr_attention *a = &row->attention;
   row->kind = decode ? HR_INTERVAL_LATENT : HR_INTERVAL_LATENT_PREFILL;
   HR_TRY(read_call(record, decode, true, a));
-  HR_TRY(hr_csv_integer(record, "qk_dim", 1, qk_dim, &a->qk_dim));
-  HR_TRY(hr_csv_integer(record, "v_dim", 1, v_dim, &a->v_dim));
+  HR_TRY(hr_csv_integer(record, "qk_dim", 1, decode ? 512 + 64 : 128 + 64, &a->qk_dim));
+  HR_TRY(hr_csv_integer(record, "v_dim", 1, decode ? 512 : 128, &a->v_dim));
   a->k_heads = a->v_heads = decode ? 1 : a->q_heads;
   return hr_attention_check(a, record->error);
-}
-
-static hr_status read_latent(const hr_csv_record *record, hr_validated_row *row)
-{
-  return read_latent_call(record, true, 576, 512, row);
-}
-
-static hr_status read_latent_prefill(const hr_csv_record *record, hr_validated_row *row)
-{
-  return read_latent_call(record, false, 192, 128, row);
 }
 
 /* Equal loads: each device has experts / ep of the experts, and as large a part of the tokens' copies. */
@@ -259,12 +240,12 @@ hr_read_problem_fn hr_problem_reader(const char *kind)
                  {"gemm_8bit", read_gemm},
                  {"gemm", read_gemm},
                  {"bmm", read_gemm},
-                 {"attention", read_prefill},
-                 {"prefill", read_prefill},
-                 {"attention_full", read_full},
-                 {"decode", read_decode},
+                 {"attention", read_attention},
+                 {"prefill", read_attention},
+                 {"attention_full", read_attention},
+                 {"decode", read_attention},
                  {"latent", read_latent},
-                 {"latent_prefill", read_latent_prefill},
+                 {"latent_prefill", read_latent},
                  {"experts", read_experts},
                  {"scan", read_scan}};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
