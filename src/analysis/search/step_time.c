@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/step_time.h"
 
-#include "analysis/predict/microbatches.h"
 #include "analysis/predict/step.h"
 #include "model/layers/operator_builder.h"
 #include "model/operators/fused.h"

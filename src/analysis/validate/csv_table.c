@@ -121,7 +121,7 @@ const char *hr_csv_field(const hr_csv_record *record, const char *column)
   return NULL;
 }
 
-static hr_status fail(const hr_csv_record *record, const char *column, const char *expected)
+hr_status hr_csv_fail(const hr_csv_record *record, const char *column, const char *expected)
 {
   const char *found = hr_csv_field(record, column);
   if (!found)
@@ -144,7 +144,7 @@ hr_status hr_csv_integer(const hr_csv_record *record, const char *column, int64_
   long long number = text ? strtoll(text, &end, 10) : 0;
   snprintf(expected, sizeof expected, "an integer from %" PRId64 " on", least);
   if (!text || end == text || *end || errno || number < least)
-    return fail(record, column, expected);
+    return hr_csv_fail(record, column, expected);
   *value = number;
   return HR_OK;
 }
@@ -155,7 +155,7 @@ hr_status hr_csv_positive(const hr_csv_record *record, const char *column, doubl
   char *end;
   double number = text ? hr_read_number(text, &end) : 0;
   if (!text || end == text || *end || !isfinite(number) || !(number > 0))
-    return fail(record, column, "a number above 0");
+    return hr_csv_fail(record, column, "a number above 0");
   *value = number;
   return HR_OK;
 }

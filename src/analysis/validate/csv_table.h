@@ -30,6 +30,9 @@ hr_status hr_csv_read(const char *text, size_t length, const char *name, hr_csv_
 /** The field of a column; NULL if there is no such column or it is empty. */
 const char *hr_csv_field(const hr_csv_record *record, const char *column);
 
+/** HR_ERROR_INVALID: the field is missing, or not what is expected. */
+hr_status hr_csv_fail(const hr_csv_record *record, const char *column, const char *expected);
+
 /** An integer from `least` on; a missing one is `fallback`, which below `least` means that it is needed. */
 hr_status hr_csv_integer(const hr_csv_record *record, const char *column, int64_t least, int64_t fallback,
                          int64_t *value);

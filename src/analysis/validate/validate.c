@@ -53,12 +53,6 @@ static hr_status predict_and_add(validate_work *w, const hr_csv_record *record, 
              : hr_fail(record->error, status, "%s: line %" PRId64 ": %s", record->name, record->line, why.message);
 }
 
-static hr_status wrong_word(const hr_csv_record *record, const char *column, const char *expected, const char *found)
-{
-  return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": %s: expected %s, found \"%.40s\"",
-                 record->name, record->line, column, expected, found);
-}
-
 /* How the row was measured: columns that may be missing or empty. */
 static hr_status read_conditions(const validate_work *w, const hr_csv_record *record, hr_validated_row *row)
 {
@@ -67,11 +61,11 @@ static hr_status read_conditions(const validate_work *w, const hr_csv_record *re
   row->cache = w->cache, row->clock = w->clock;
   row->framework = w->options->framework, row->cache_writes = w->options->cache_writes;
   if (l2 && hr_cache_parse(l2, &row->cache) != HR_OK)
-    return wrong_word(record, "l2", "cold or warm", l2);
+    return hr_csv_fail(record, "l2", "cold or warm");
   if (clock && hr_clock_parse(clock, &row->clock) != HR_OK)
-    return wrong_word(record, "clock", "settled or burst", clock);
+    return hr_csv_fail(record, "clock", "settled or burst");
   if (framework && hr_framework_parse(framework, &row->framework) != HR_OK)
-    return wrong_word(record, "framework", "headroom, compiled, eager, trtllm, vllm or sglang", framework);
+    return hr_csv_fail(record, "framework", "headroom, compiled, eager, trtllm, vllm or sglang");
   return HR_OK;
 }
 
