@@ -11,7 +11,7 @@
 
 /** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. From
  *  wave_ns on: Headroom's kernel for GPUs, whose thread blocks are known; hr_predict_decode() defines the terms. */
-#define HR_DECODE_COST(X, object)                                                                                      \
+#define HR_DECODE_COSTS(X, object)                                                                                     \
   X(object, launch_ns, GIVEN, TIME)           /* the shortest call */                                                  \
   X(object, bandwidth_share, OPTIONAL, SHARE) /* at which K and V are read; 0: as hr_hardware.bandwidth_share */       \
   X(object, one_head_share, OPTIONAL, SHARE)  /* of that: pairs of one query head, which have other kernels; 0: 1 */   \
@@ -29,12 +29,12 @@
   X(object, fill_share, OPTIONAL, SHARE_OF_RATE) /* of the time of reading l2_bytes: added while the cache fills */    \
   X(object, reach, OPTIONAL, REACH) /* bandwidth of one multiprocessor, over its share of the whole; 0: no limit */
 typedef struct hr_decode_cost {
-  HR_DECODE_COST(HR_COST_MEMBER, )
+  HR_DECODE_COSTS(HR_COST_MEMBER, )
 } hr_decode_cost;
 
 /** Cost of fused attention over many queries. The last two are of Headroom's kernel for Hopper, whose work items are
  *  known; hr_predict_attention_by() defines the terms. */
-#define HR_PREFILL_COST(X, object)                                                                                   \
+#define HR_PREFILL_COSTS(X, object)                                                                                  \
   X(object, launch_ns, GIVEN, TIME)         /* the shortest call; 0: this cost is not known */                       \
   X(object, block_ns, OPTIONAL, TIME)       /* overhead of one Q tile */                                             \
   X(object, share, OPTIONAL, SHARE_OF_RATE) /* of the best GEMM, long sequences, no mask; 0: by forward_share */     \
@@ -43,12 +43,12 @@ typedef struct hr_decode_cost {
   X(object, busy_ns, OPTIONAL, TIME) /* launch: added where every multiprocessor has a Q tile, else in proportion */ \
   X(object, load_share, OPTIONAL, SHARE) /* of the bandwidth; 0: as hr_hardware.bandwidth_share */
 typedef struct hr_prefill_cost {
-  HR_PREFILL_COST(HR_COST_MEMBER, )
+  HR_PREFILL_COSTS(HR_COST_MEMBER, )
 } hr_prefill_cost;
 
 /** Cost of the routed experts of a layer by the kernels of inference servers: grouped GEMMs, whose experts' rows are
  *  padded to whole tiles, and the kernels around them, which sort the tokens by expert. */
-#define HR_EXPERT_COST(X, object)                                                                                      \
+#define HR_EXPERT_COSTS(X, object)                                                                                     \
   X(object, routing_ns, GIVEN, TIME) /* of choosing experts and sorting tokens; 0: this cost is not known */           \
   X(object, matrix_share, OPTIONAL, SHARE_OF_RATE) /* of the library's rate, which a grouped GEMM reaches */           \
   X(object, load_share, OPTIONAL, SHARE)           /* of the bandwidth, at which it reads its operands */              \
@@ -58,23 +58,23 @@ typedef struct hr_prefill_cost {
   X(object, load_share_8bit, OPTIONAL, SHARE)                                                                          \
   X(object, expert_ns_8bit, OPTIONAL, TIME)
 typedef struct hr_expert_cost {
-  HR_EXPERT_COST(HR_COST_MEMBER, )
+  HR_EXPERT_COSTS(HR_COST_MEMBER, )
 } hr_expert_cost;
 
 /** Cost of 8 bit GEMMs whose activations are rounded by a kernel of its own, as in eager mode. */
-#define HR_ROUNDING_COST(X, object)                                                                                \
+#define HR_ROUNDING_COSTS(X, object)                                                                               \
   X(object, launch_ns, GIVEN, TIME)           /* of that kernel; 0: this cost is not known */                      \
   X(object, bandwidth_share, OPTIONAL, SHARE) /* at which the elements are read, and written rounded */            \
   X(object, element_ns, OPTIONAL, TIME) /* of a row's elements, one after the other, where multiprocessors idle */ \
   X(object, matrix_share, OPTIONAL, SHARE_OF_RATE) /* of the library's rate, which the GEMM reaches; 0: 1 */
 typedef struct hr_rounding_cost {
-  HR_ROUNDING_COST(HR_COST_MEMBER, )
+  HR_ROUNDING_COSTS(HR_COST_MEMBER, )
 } hr_rounding_cost;
 
 /** Cost of one family of a library's GEMM kernels, which share their cost and differ in their tiles. In ns at the clock
  *  of large GEMMs (tma, simt) or at its limit (aligned_4, aligned_2). A step is one along k; a multiprocessor runs the
  *  blocks of a wave together. src/analysis/predict/gemm_tile_time.c adds the terms up. */
-#define HR_GEMM_KERNEL_COST(X, object)                                                                                \
+#define HR_GEMM_KERNEL_COSTS(X, object)                                                                               \
   X(object, launch_ns, GIVEN, TIME)  /* the shortest such GEMM; 0: this cost is not known */                          \
   X(object, busy_ns, OPTIONAL, TIME) /* launch: added where every multiprocessor has a tile, else in proportion */    \
   X(object, matrix_share, OPTIONAL, SHARE_OF_RATE) /* arithmetic: times the library's rate of a tile; 0: 1 */         \
@@ -92,7 +92,7 @@ typedef struct hr_rounding_cost {
   X(object, part_ns, OPTIONAL, TIME)   /* and of each part */                                                         \
   X(object, sector_bytes_per_ns, OPTIONAL, STORE_RATE) /* memory: where rows of the result have half a sector more */
 typedef struct hr_gemm_kernel_cost {
-  HR_GEMM_KERNEL_COST(HR_COST_MEMBER, )
+  HR_GEMM_KERNEL_COSTS(HR_COST_MEMBER, )
 } hr_gemm_kernel_cost;
 
 /** Cost of a recurrent mixer's scan, or of its short convolution, by the kernels that frameworks run. A sequence takes
@@ -100,7 +100,7 @@ typedef struct hr_gemm_kernel_cost {
  *  FLOPs / (matrix_share · library's rate) and bytes contain the states of chunks; a decode step takes update_ns +
  *  bytes / (update_share · bandwidth). Shares of 0 are hr_hardware.bandwidth_share; without one of the rate FLOPs take
  *  no time. */
-#define HR_SCAN_COST(X, object)                                                                                     \
+#define HR_SCAN_COSTS(X, object)                                                                                    \
   X(object, launch_ns, GIVEN, TIME)                /* of all kernels over a sequence; 0: this cost is not known */  \
   X(object, bandwidth_share, OPTIONAL, SHARE)      /* at which operands, results and final states move */           \
   X(object, matrix_share, OPTIONAL, SHARE_OF_RATE) /* of the library's rate of plain GEMMs */                       \
@@ -108,16 +108,16 @@ typedef struct hr_gemm_kernel_cost {
   X(object, update_ns, OPTIONAL, TIME)     /* the shortest decode step; 0: the cost of one is not known */          \
   X(object, update_share, OPTIONAL, SHARE) /* of the bandwidth, at which it moves operands and states */
 typedef struct hr_scan_cost {
-  HR_SCAN_COST(HR_COST_MEMBER, )
+  HR_SCAN_COSTS(HR_COST_MEMBER, )
 } hr_scan_cost;
 
 /** Costs of a server's own kernels, in place of the common ones, which are taken where a launch or routing_ns
  *  is 0. The rounding has all kernels that the server runs around the GEMM of a linear layer. */
-#define HR_SERVER_COST(X, object)      \
-  HR_ROUNDING_COST(X, object.rounding) \
-  HR_EXPERT_COST(X, object.experts)    \
-  HR_PREFILL_COST(X, object.prefill)   \
-  HR_DECODE_COST(X, object.decode)
+#define HR_SERVER_COSTS(X, object)      \
+  HR_ROUNDING_COSTS(X, object.rounding) \
+  HR_EXPERT_COSTS(X, object.experts)    \
+  HR_PREFILL_COSTS(X, object.prefill)   \
+  HR_DECODE_COSTS(X, object.decode)
 typedef struct hr_server_cost {
   char version[24]; /* of the server that they are fitted to; "": none is */
   hr_rounding_cost rounding;
@@ -127,27 +127,27 @@ typedef struct hr_server_cost {
 } hr_server_cost;
 
 /** Speed of GEMMs whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
-#define HR_ALIGNMENT_CLASS(X, list, count)                                                                          \
+#define HR_ALIGNMENT_CLASS_ROWS(X, list, count)                                                                     \
   X(list, count, int64_t, bytes, NEEDED, ALIGNMENT)     /* a power of two */                                        \
   X(list, count, double, gemm_share, NEEDED, SHARE)     /* of the rate of the best class, in tiles of 128 × 256 */ \
   X(list, count, double, bmm_share, NEEDED, SHARE)      /* the same for batched GEMMs */                            \
   X(list, count, double, result_share, OPTIONAL, SHARE) /* where the result alone is not aligned; 0: gemm_share */
 typedef struct hr_alignment_class {
-  HR_ALIGNMENT_CLASS(HR_ROW_MEMBER, , )
+  HR_ALIGNMENT_CLASS_ROWS(HR_ROW_MEMBER, , )
 } hr_alignment_class;
 
 /** A tile of the result that one multiprocessor (one core of a CPU) computes at a time. */
-#define HR_TILE(X, list, count)            \
+#define HR_TILE_ROWS(X, list, count)       \
   X(list, count, int64_t, m, NEEDED, SIDE) \
   X(list, count, int64_t, n, NEEDED, SIDE) \
   X(list, count, double, share, NEEDED, SHARE) /* of the library's best rate, when every slot is busy */
 typedef struct hr_tile {
-  HR_TILE(HR_ROW_MEMBER, , )
+  HR_TILE_ROWS(HR_ROW_MEMBER, , )
 } hr_tile;
 
 /** Speed of the fused attention kernel for heads of at most `head_dim` elements (the larger of qk_dim and v_dim), as
  *  shares of the library's best GEMM, for long sequences without a mask. */
-#define HR_ATTENTION_SHARE(X, list, count)                                                                            \
+#define HR_ATTENTION_SHARE_ROWS(X, list, count)                                                                       \
   X(list, count, int64_t, head_dim, NEEDED, SIDE)                                                                     \
   X(list, count, double, forward_share, NEEDED, SHARE_OF_RATE)                                                        \
   X(list, count, double, backward_share, NEEDED, SHARE_OF_RATE)                                                       \
@@ -157,7 +157,7 @@ typedef struct hr_tile {
   X(list, count, double, headroom_backward_share, OPTIONAL, SHARE_OF_RATE) /* Headroom's own; 0: as backward_share */ \
   X(list, count, double, full_share, OPTIONAL, SHARE_OF_RATE) /* calls without a mask; 0: as forward_share */
 typedef struct hr_attention_share {
-  HR_ATTENTION_SHARE(HR_ROW_MEMBER, , )
+  HR_ATTENTION_SHARE_ROWS(HR_ROW_MEMBER, , )
 } hr_attention_share;
 
 #endif

@@ -16,7 +16,7 @@
 #define HR_INTERVALS_MAX 192
 
 /** The rate of a loop over one instruction: an upper bound for kernels built on it. */
-#define HR_CEILING(X, list, count)                                                                            \
+#define HR_CEILING_ROWS(X, list, count)                                                                       \
   X(list, count, double, per_s, OWN(NEEDED), RATE)   /* of all multiprocessors or cores */                    \
   X(list, count, double, core_per_s, OPTIONAL, RATE) /* of one core alone; 0: not measured, as on a GPU */    \
   X(list, count, double, clock_hz, OPTIONAL, CLOCK)  /* of the multiprocessors during the loop; 0: unknown */ \
@@ -25,14 +25,14 @@ typedef struct hr_ceiling {
   hr_ceiling_kind kind;
   hr_dtype dtype;       /* of HR_CEILING_GEMM; HR_FP32 otherwise */
   char instruction[32]; /* "wgmma", "vfmadd213ps zmm"; of an exponential on a CPU also its polynomial */
-  HR_CEILING(HR_ROW_MEMBER, , )
+  HR_CEILING_ROWS(HR_ROW_MEMBER, , )
 } hr_ceiling;
 
 /** Time of a library's collective between so many devices of one node: with τ = bytes × hr_collective_bus_share() /
  *  bus_bytes_per_s it is α + τ + ramp · √(α·τ). The last term is that of small and middle messages, whose transfer is
  *  cut into pieces: √(α·τ) is what the best number of pieces costs. Several rows of the same library, kind and devices
  *  are its ways, of which the fastest counts. Rows of several nodes are of DeepEP, and the whole time. */
-#define HR_COLLECTIVE_RATE(X, list, count)                                                                          \
+#define HR_COLLECTIVE_RATE_ROWS(X, list, count)                                                                     \
   X(list, count, int64_t, devices, OWN(NEEDED), SEVERAL_DEVICES)                                                    \
   X(list, count, double, latency_ns, GIVEN, TIME)            /* α */                                               \
   X(list, count, double, bus_bytes_per_s, NEEDED, BANDWIDTH) /* as nccl-tests defines bus bandwidth */              \
@@ -41,20 +41,20 @@ typedef struct hr_ceiling {
   X(list, count, int64_t, nodes, OPTIONAL, DEVICES)          /* 0: one */
 typedef struct hr_collective_rate {
   hr_collective_kind kind;
-  HR_COLLECTIVE_RATE(HR_ROW_MEMBER, , )
+  HR_COLLECTIVE_RATE_ROWS(HR_ROW_MEMBER, , )
   hr_collective_library library;
 } hr_collective_rate;
 
 /** Where nine of ten measured times lie: low … high times the predicted one. `below_ns` is of predicted times below
  *  this, and not below the row before of the same kind and dtype. */
-#define HR_INTERVAL(X, list, count)                             \
+#define HR_INTERVAL_ROWS(X, list, count)                        \
   X(list, count, double, below_ns, OWN(OTHERWISE(1e18)), BELOW) \
   X(list, count, double, low, NEEDED, LOW)                      \
   X(list, count, double, high, NEEDED, HIGH)
 typedef struct hr_interval {
   hr_interval_kind kind;
   hr_dtype dtype; /* of GEMMs of this format alone; HR_DTYPE_COUNT: of every format without rows of its own */
-  HR_INTERVAL(HR_ROW_MEMBER, , )
+  HR_INTERVAL_ROWS(HR_ROW_MEMBER, , )
 } hr_interval;
 
 /* src/hardware/figures.inc has the numbers, with what they mean. */

@@ -177,8 +177,8 @@ static bool writes_parts_of_sectors(const hr_gemm *gemm, int64_t result_bytes)
 /* Alignments from which loads are as fast as any. */
 #define FULL_LOAD_BYTES 64
 
-/* Times as long that a family's loads of an operand take: rows aligned to 32 bytes lose half of what those aligned to 16
- * do. Rows of an operand that is aligned although others are not fall onto the same banks of shared memory. */
+/* Times as long that a family's loads of an operand take: rows aligned to 32 bytes lose half of what those of 16 do.
+ * Rows of an operand that is aligned although others are not fall onto the same banks of shared memory. */
 static double load_times(const hr_tiling_problem *problem, int64_t alignment)
 {
   const double load_16 = problem->cost->load_16;

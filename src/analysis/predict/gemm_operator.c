@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GEMMs of a step: what the matrix units multiply, grouped GEMMs of experts, GEMMs that torch.compile pads, and rounding
- * to 8 bits before them. */
+/* GEMMs of a step: what the matrix units multiply, experts' grouped GEMMs, GEMMs that torch.compile pads, and
+ * rounding to 8 bits before them. */
 #include "analysis/predict/servers.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
@@ -200,7 +200,7 @@ static bool rounds_alone(const hr_hardware *hardware, const hr_operator *op)
   return op->kind == HR_KIND_GEMM && framework && hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED;
 }
 
-/* Whether a kernel before the GEMM rounds its activations, also before grouped GEMMs. Two GEMMs of one input share it. */
+/* Whether a kernel before the GEMM, or grouped GEMM, rounds its activations. Two GEMMs of one input share it. */
 static bool has_rounding(const hr_hardware *hardware, const hr_operator *op)
 {
   bool second = op->id == HR_OP_MLP_GATE || op->id == HR_OP_SHARED_GATE || op->id == HR_OP_K_TRANSFORM ||
@@ -215,7 +215,7 @@ static bool has_rounding(const hr_hardware *hardware, const hr_operator *op)
 #define ROUNDED_BYTES 3.0      /* of an element: read in 16 bits, written in 8 */
 #define ROUNDED_ROWS_AT_ONCE 2 /* of a multiprocessor */
 
-/* Adds what rounding the first operand takes (hr_rounding_cost), if the operator has a kernel for that. A block rounds a
+/* Adds what rounding the first operand takes (hr_rounding_cost), if the operator has a kernel for it. A block rounds a
  * row, so that few rows leave multiprocessors idle. */
 static void add_rounding(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p)
 {

@@ -198,5 +198,5 @@ hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call *call,
   if (rows.overflow || hr_checked_take(flops, &op.flops) != HR_OK || hr_checked_take(bytes, &op.bytes) != HR_OK ||
       hr_checked_take(hr_plus(bytes, between), &op.moved_bytes) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the scan is too large to count");
-  return hr_predict_operator(hardware, &op, prediction, error);
+  return hr_predict_scan_operator(hardware, &op, prediction, error);
 }

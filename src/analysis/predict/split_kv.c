@@ -77,8 +77,8 @@ const hr_decode *hr_predict_split_decode(const hr_decode *d)
   return d->latent || d->top_k > 0 || d->qk_dim > DIM_MAX || d->v_dim > DIM_MAX ? NULL : d;
 }
 
-/* Time of Headroom's kernel for GPUs (runtime/cuda/decode/decode_split.c) without its launch, from its thread blocks. Sets
- * the terms but those of compute and launch. */
+/* Time of Headroom's kernel for GPUs (runtime/cuda/decode/decode_split.c) without its launch, from its thread blocks.
+ * Sets the terms but those of compute and launch. */
 static double decode_blocks_ns(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
                                hr_prediction *p)
 {

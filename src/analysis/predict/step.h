@@ -54,8 +54,7 @@ hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model,
 hr_status hr_time_step(const hr_subject *subject, hr_microbatch *microbatch, hr_step_about *about, hr_error *error);
 
 /** hr_fill_step() without libraries, on a device that has been checked. Takes the predictions of operators that `known`
- *  has, HR_KNOWN_OPERATORS of the device and phase, and adds the others; its zeros know nothing. NULL: as hr_fill_step().
- */
+ *  has, HR_KNOWN_OPERATORS of the device and phase, and adds others; its zeros know nothing. NULL: hr_fill_step(). */
 hr_status hr_fill_step_near(const hr_subject *subject, hr_known_operator *known, hr_step *step, hr_error *error);
 
 #endif
