@@ -17,6 +17,10 @@
  *  early crowd where the kernel before has ended (docs/notes/gpu.md). */
 #define HR_LINEAR_WEIGHTS_MAX ((int64_t)1 << 24)
 
+/** The most experts of a layer, and of a token, that a persistent kernel runs. */
+#define HR_LINEAR_EXPERTS_MAX 512
+#define HR_LINEAR_ACTIVE_MAX 32
+
 /** The most weights of a router that is one kernel with its choice: few blocks read them. */
 #define HR_ROUTER_WEIGHTS_MAX ((int64_t)1 << 21)
 

@@ -12,8 +12,6 @@
 #define COLUMNS 32 /* columns of linear layers are a multiple */
 #define HEAD 8     /* and sizes of heads of this */
 #define HEAD_MAX 256
-#define EXPERTS_MAX 512
-#define ACTIVE_MAX 32
 
 static bool have_same_heads(const hr_mixer_attention *a, const hr_mixer_attention *b)
 {
@@ -27,9 +25,10 @@ static bool takes_heads(const hr_mixer_attention *a, const hr_numerics *n)
 {
   const bool plain = a->qk_norm == HR_QK_NORM_NONE || (a->qk_norm == HR_QK_NORM_SHARED && !a->qk_norm_bias);
   const int64_t groups = hr_max64(a->k_heads, a->v_heads);
-  return a->q_heads > 0 && groups % a->k_heads == 0 && groups % a->v_heads == 0 && a->q_heads % groups == 0 && plain &&
-         !a->sinks && a->qk_dim % HEAD == 0 && a->v_dim % HEAD == 0 && hr_max64(a->qk_dim, a->v_dim) <= HEAD_MAX &&
-         (a->window == 0 || a->window_kind == HR_WINDOW_SLIDING) && (n->query_growth == 0 || a->rotary_dim > 0);
+  return a->q_heads > 0 && !a->shared_kv && !a->v_is_k && groups % a->k_heads == 0 && groups % a->v_heads == 0 &&
+         a->q_heads % groups == 0 && plain && !a->sinks && a->qk_dim % HEAD == 0 && a->v_dim % HEAD == 0 &&
+         hr_max64(a->qk_dim, a->v_dim) <= HEAD_MAX && (a->window == 0 || a->window_kind == HR_WINDOW_SLIDING) &&
+         (n->query_growth == 0 || a->rotary_dim > 0);
 }
 
 static bool takes_columns(const hr_workload *w, int64_t k)
@@ -43,11 +42,11 @@ static bool takes_experts(const hr_model *model, const hr_ffn_experts *m, const 
   const hr_router *r = &model->numerics.router;
   const int64_t norm_bytes = hr_linear_norm_bytes(HR_ROWWISE_LAYER_NORM, 1, model->hidden, w->dtype);
   const bool plain = m->groups == 0 && m->shared_width == 0 && m->held == 0 && !m->bias && !m->router_bias &&
-                     !m->output_norm && !r->sigmoid && !r->weighs_inputs;
+                     !m->output_norm && m->latent == 0 && !r->sigmoid && !r->weighs_inputs;
   return m->experts == 0 ||
-         (w->batch == 1 && w->expert_parallel <= 1 && plain && m->experts <= EXPERTS_MAX && m->active <= ACTIVE_MAX &&
-          m->experts * model->hidden <= HR_ROUTER_WEIGHTS_MAX && norm_bytes <= HR_LINEAR_NORM_BYTES_MAX &&
-          m->width % COLUMNS == 0 && takes_columns(w, m->active * m->width));
+         (w->batch == 1 && w->expert_parallel <= 1 && plain && m->experts <= HR_LINEAR_EXPERTS_MAX &&
+          m->active <= HR_LINEAR_ACTIVE_MAX && m->experts * model->hidden <= HR_ROUTER_WEIGHTS_MAX &&
+          norm_bytes <= HR_LINEAR_NORM_BYTES_MAX && m->width % COLUMNS == 0 && takes_columns(w, m->active * m->width));
 }
 
 /* A norm behind attention or an MLP is a kernel of its own. */

@@ -12,6 +12,7 @@
 #include "runtime/cuda/experts/experts.h"
 #include "runtime/cuda/gemm/fp8.h"
 #include "runtime/cuda/gemm/linear.h"
+#include "runtime/cuda/persistent/persistent.h"
 
 #include <headroom/plan.h>
 

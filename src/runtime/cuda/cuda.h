@@ -19,13 +19,6 @@ hr_status hr_cuda_prepare_cache(hr_device *device, hr_kv_cache *cache, hr_error 
 hr_status hr_cuda_queue_numbers(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
 hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
 
-/** hr_backend.persists, persist, run_persistent and forget_persistent (persistent.c). */
-bool hr_cuda_persists(const hr_device *device, const hr_persistent_part *part);
-hr_status hr_cuda_persist(hr_device *device, const hr_persistent_part *parts, size_t count, void **kernel,
-                          hr_error *error);
-hr_status hr_cuda_run_persistent(hr_device *device, void *kernel, void *stream, hr_error *error);
-void hr_cuda_forget_persistent(hr_device *device, void *kernel);
-
 /** hr_backend.detect (detect.c). */
 hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
 
