@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kimi Linear (arXiv 2510.26692): Kimi delta attention beside latent attention. */
 #include "hardware/hardware.h"
+#include "listed.h"
 #include "reading.h"
 
 #include <headroom/experimental/model.h>
@@ -32,30 +33,6 @@
 #define LINEAR(delta, attention)                                                                                 \
   ",\"linear_attn_config\":{\"num_heads\":2,\"head_dim\":16,\"short_conv_kernel_size\":4,\"kda_layers\":[" delta \
   "],\"full_attn_layers\":[" attention "]}"
-
-/* Until the next call. */
-static const hr_operators *listed(const hr_model *model, const hr_workload *workload)
-{
-  static hr_operators operators;
-  hr_error error;
-  assert_ok(hr_operators_list(model, workload, &operators, &error), error);
-  return &operators;
-}
-
-static const hr_operator *found(const hr_operators *operators, hr_operator_id id)
-{
-  const hr_operator *op = hr_operators_find(operators, id, HR_PASS_FORWARD);
-  if (!op)
-    fail_msg("no %s", hr_operator_id_name(id));
-  return op;
-}
-
-static void assert_gemm(const hr_operators *operators, hr_operator_id id, int64_t m, int64_t n, int64_t k)
-{
-  const hr_gemm *g = &found(operators, id)->gemm;
-  if (g->m != m || g->n != n || g->k != k)
-    fail_msg("%s: (%d, %d, %d)", hr_operator_id_name(id), (int)g->m, (int)g->n, (int)g->k);
-}
 
 static hr_workload step_of(const hr_model *model, hr_phase phase, int64_t batch, int64_t tokens)
 {

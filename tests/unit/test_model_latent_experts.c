@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Experts whose inputs and outputs have another width than the stream (LatentMoE of Nemotron 3, arXiv 2512.20856). */
+#include "listed.h"
 #include "reading.h"
 
 #include <headroom/experimental/model.h>
@@ -23,30 +24,6 @@
   "\"mamba_num_heads\":4,\"mamba_head_dim\":16,\"n_routed_experts\":8,\"num_experts_per_tok\":2,"            \
   "\"moe_intermediate_size\":40,\"moe_shared_expert_intermediate_size\":48" more "}"
 #define LATENT ",\"moe_latent_size\":24"
-
-/* Until the next call. */
-static const hr_operators *listed(const hr_model *model, const hr_workload *workload)
-{
-  static hr_operators operators;
-  hr_error error;
-  assert_ok(hr_operators_list(model, workload, &operators, &error), error);
-  return &operators;
-}
-
-static const hr_operator *found(const hr_operators *operators, hr_operator_id id)
-{
-  const hr_operator *op = hr_operators_find(operators, id, HR_PASS_FORWARD);
-  if (!op)
-    fail_msg("no %s", hr_operator_id_name(id));
-  return op;
-}
-
-static void assert_gemm(const hr_operators *operators, hr_operator_id id, int64_t m, int64_t n, int64_t k)
-{
-  const hr_gemm *g = &found(operators, id)->gemm;
-  if (g->m != m || g->n != n || g->k != k)
-    fail_msg("%s: (%d, %d, %d)", hr_operator_id_name(id), (int)g->m, (int)g->n, (int)g->k);
-}
 
 static hr_workload step_of(const hr_model *model, hr_phase phase)
 {

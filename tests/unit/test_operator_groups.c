@@ -2,26 +2,10 @@
 /* The operators of models whose layers are not all equal. */
 #include "test.h"
 
+#include "listed.h"
 #include "models.h"
 
 #include <headroom/experimental/operators.h>
-
-/* Until the next call. */
-static const hr_operators *listed(const hr_model *model, const hr_workload *workload)
-{
-  static hr_operators operators;
-  hr_error error;
-  assert_ok(hr_operators_list(model, workload, &operators, &error), error);
-  return &operators;
-}
-
-static const hr_operator *found(const hr_operators *operators, hr_operator_id id)
-{
-  const hr_operator *op = hr_operators_find(operators, id, HR_PASS_FORWARD);
-  if (!op)
-    fail_msg("no %s", hr_operator_id_name(id));
-  return op;
-}
 
 static size_t count_of(const hr_operators *operators, hr_operator_id id, hr_pass pass)
 {
