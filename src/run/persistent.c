@@ -83,6 +83,12 @@ static hr_status keep_range(const hr_executor *x, hr_run_program *p, hr_persiste
   return HR_OK;
 }
 
+/* The first launch of a range up to `end` whose results are in memory: of the last part, but of a router's choice. */
+static int first_kept(const hr_persistent_part *last, int end)
+{
+  return last->router ? end : last->linear ? end - 1 : end - 2;
+}
+
 /* Whether launches behind a range read what it does not write to memory, of all but its last part. */
 static bool is_read_behind(const hr_run_program *p, int first, int last_part, int end)
 {
@@ -101,7 +107,7 @@ static hr_status make_range(const hr_executor *x, hr_run_program *p, int first, 
   size_t count;
   hr_persistent_range range = {.first = first, .end = take_parts(x, p, first, parts, &count)};
   *end = range.end;
-  if (count < PARTS_MIN || is_read_behind(p, first, range.end - (parts[count - 1].linear ? 1 : 2), range.end))
+  if (count < PARTS_MIN || is_read_behind(p, first, first_kept(&parts[count - 1], range.end), range.end))
     return HR_OK;
   const hr_status status = x->device->backend->persist(x->device, parts, count, &range.kernel, error);
   return status == HR_OK ? keep_range(x, p, range, error) : status == HR_ERROR_UNSUPPORTED ? HR_OK : status;

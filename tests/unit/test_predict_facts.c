@@ -570,6 +570,38 @@ static void kernels_stay_apart_where_one_is_slower_or_takes_no_such_step(void **
   assert_false(is_one_kernel("hopper", &decode, &quantized));
 }
 
+static void experts_are_in_the_kernel_if_one_token_chooses_them_by_its_logits(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(2048, 16, 24, 50304), other;
+  hr_workload decode = hr_workload_default(&model), w;
+  hr_ffn_experts *changed = &other.groups[0].experts;
+  decode.phase = HR_PHASE_DECODE, decode.batch = 1, decode.context = 2048;
+  decode.framework = HR_FRAMEWORK_HEADROOM;
+  model.groups[0].dense.width = 0;
+  model.groups[0].experts = (hr_ffn_experts){.experts = 64, .active = 4, .width = 512, .gated = true};
+  model.numerics.known = true;
+  assert_true(is_one_kernel("hopper", &decode, &model));
+  w = decode, w.batch = 2;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  other = model, other.numerics.known = false;
+  assert_false(is_one_kernel("hopper", &decode, &other));
+  other = model, other.numerics.router.sigmoid = true;
+  assert_false(is_one_kernel("hopper", &decode, &other));
+  other = model, changed->shared_width = 512;
+  assert_false(is_one_kernel("hopper", &decode, &other));
+  other = model, changed->groups = 8, changed->active_groups = 2;
+  assert_false(is_one_kernel("hopper", &decode, &other));
+  other = model, changed->width = 500;
+  assert_false(is_one_kernel("hopper", &decode, &other));
+  other = model, changed->experts = 1024;
+  assert_false(is_one_kernel("hopper", &decode, &other));
+  other = model, other.groups[other.group_count++] = model.groups[0];
+  assert_true(is_one_kernel("hopper", &decode, &other));
+  other.groups[1].experts.active = 2;
+  assert_false(is_one_kernel("hopper", &decode, &other));
+}
+
 /* Beside half of the bytes a row of 2048 or more has 4 of a scale. */
 static void one_kernel_reads_weights_in_fp8_in_half_of_the_time(void **state)
 {
@@ -619,6 +651,7 @@ int main(void)
       cmocka_unit_test(kernels_of_a_decode_step_wait_or_are_parts_of_others),
       cmocka_unit_test(one_kernel_runs_a_decode_step_of_a_dense_model_on_hopper),
       cmocka_unit_test(kernels_stay_apart_where_one_is_slower_or_takes_no_such_step),
+      cmocka_unit_test(experts_are_in_the_kernel_if_one_token_chooses_them_by_its_logits),
       cmocka_unit_test(one_kernel_reads_weights_in_fp8_in_half_of_the_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,14 +175,20 @@ static void one_kernel_is_as_exact_as_many(void **state)
   }
 }
 
-/* A soft cap and norms behind layers, a norm of each head's own, layers of columns that are no multiple of 32. */
+/* A soft cap and norms behind layers, a norm of each head's own, layers of columns that are no multiple of 32, experts
+ * that all tokens share, and those that a bias chooses. */
 static void models_with_other_kernels_have_none_of_all(void **state)
 {
   static const char *const configs[] = {
       "{\"model_type\":\"gemma2\"," LLAMA "\"head_dim\":16,\"sliding_window\":16,\"query_pre_attn_scalar\":16,"
       "\"hidden_activation\":\"gelu_pytorch_tanh\"}",
       "{\"model_type\":\"cohere\"," LLAMA "\"use_qk_norm\":true}",
-      "{\"model_type\":\"llama\"," SIZES "\"num_attention_heads\":4,\"intermediate_size\":48}"};
+      "{\"model_type\":\"llama\"," SIZES "\"num_attention_heads\":4,\"intermediate_size\":48}",
+      "{\"model_type\":\"qwen2_moe\"," LLAMA "\"num_experts\":4,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
+      "\"shared_expert_intermediate_size\":64}",
+      "{\"model_type\":\"glm4_moe\"," LLAMA
+      "\"head_dim\":16,\"n_routed_experts\":4,\"n_shared_experts\":1,\"num_experts_per_tok\":2,"
+      "\"moe_intermediate_size\":32,\"first_k_dense_replace\":1,\"n_group\":1,\"topk_group\":1}"};
   (void)state;
   if (!device_persists())
     skip();

@@ -215,11 +215,12 @@ static int64_t summed_rows(const hr_model *model, const hr_workload *workload, c
 }
 
 /* Servers round to fp8 in the norm, activation or attention before a linear layer; scales of blocks, which follow from
- * the rounded values, take a kernel of their own. Checked on TensorRT-LLM, vLLM and SGLang (docs/notes/serving.md). */
+ * the rounded values, take a kernel of their own. TensorRT-LLM, vLLM and SGLang were compared with it (docs/notes/serving.md). */
 static bool rounds_before(const hr_model *model, const hr_operator *op)
 {
   for (size_t i = 0; i < model->quantization.format_count; i++) {
-    if (model->quantization.formats[i].block_inputs > 0)
+    const hr_weight_format *f = &model->quantization.formats[i];
+    if (f->activations == HR_ACTIVATIONS_FP8 && f->block_inputs > 0)
       return false;
   }
   return hr_is_server(op->framework) && op->kind == HR_KIND_GEMM && op->activations == HR_ACTIVATIONS_FP8;

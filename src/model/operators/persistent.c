@@ -42,7 +42,8 @@ static bool takes_experts(const hr_model *model, const hr_ffn_experts *m, const 
   const hr_router *r = &model->numerics.router;
   const int64_t norm_bytes = hr_linear_norm_bytes(HR_ROWWISE_LAYER_NORM, 1, model->hidden, w->dtype);
   const bool plain = m->groups == 0 && m->shared_width == 0 && m->held == 0 && !m->bias && !m->router_bias &&
-                     !m->output_norm && m->latent == 0 && !r->sigmoid && !r->weighs_inputs;
+                     !m->output_norm && m->latent == 0 && model->numerics.known && !r->sigmoid && !r->bias_chooses &&
+                     !r->weighs_inputs;
   return m->experts == 0 ||
          (w->batch == 1 && w->expert_parallel <= 1 && plain && m->experts <= HR_LINEAR_EXPERTS_MAX &&
           m->active <= HR_LINEAR_ACTIVE_MAX && m->experts * model->hidden <= HR_ROUTER_WEIGHTS_MAX &&
@@ -53,9 +54,22 @@ static bool takes_experts(const hr_model *model, const hr_ffn_experts *m, const 
 static bool takes_layers(const hr_model *model, const hr_layer_group *g, const hr_workload *w)
 {
   const hr_mixer_attention *a = &g->attention;
-  return takes_heads(a, &model->numerics) && (a->qk_norm == HR_QK_NORM_NONE || model->norm == HR_NORM_RMS) &&
+  const bool alone = g->scan.heads == 0 && g->latent.q_heads == 0 && !a->output_gate &&
+                     (g->experts.experts == 0 || g->dense.width == 0);
+  return alone && takes_heads(a, &model->numerics) && (a->qk_norm == HR_QK_NORM_NONE || model->norm == HR_NORM_RMS) &&
          takes_experts(model, &g->experts, w) && g->norms <= 2 && !g->norms_behind &&
          takes_columns(w, a->q_heads * a->v_dim) && takes_columns(w, g->dense.width);
+}
+
+/* The kernel has experts of one number. */
+static bool has_same_experts(const hr_model *model, const hr_ffn_experts *m)
+{
+  for (size_t i = 0; i < model->group_count && m->experts > 0; i++) {
+    const hr_ffn_experts *first = &model->groups[i].experts;
+    if (first->experts > 0)
+      return first->experts == m->experts && first->active == m->active;
+  }
+  return true;
 }
 
 bool hr_is_persistent(const hr_model *model, const hr_workload *w)
@@ -66,7 +80,8 @@ bool hr_is_persistent(const hr_model *model, const hr_workload *w)
     return false;
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *g = &model->groups[i];
-    if (!takes_layers(model, g, w) || !have_same_heads(&g->attention, &model->groups[0].attention))
+    if (!takes_layers(model, g, w) || !has_same_experts(model, &g->experts) ||
+        !have_same_heads(&g->attention, &model->groups[0].attention))
       return false;
   }
   return takes_columns(w, model->hidden) && model->numerics.attention_softcap == 0;

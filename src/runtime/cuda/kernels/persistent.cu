@@ -144,10 +144,9 @@ __device__ inline void fetch_instruction(const persistent_call &call, const room
 #include "runtime/cuda/kernels/persistent_attention.cuh"
 #endif
 
-__device__ inline void compute(const persistent_call &call, const rooms &r)
+__device__ inline void compute(const persistent_call &call, const rooms &r, const post &p)
 {
   ring at = {0, 0};
-  const post p(call);
   fetch_instruction(call, r, 0);
   cp_async_wait<0>();
   meet();
@@ -167,12 +166,11 @@ __device__ inline void compute(const persistent_call &call, const rooms &r)
 }
 
 /* The warp that copies. */
-__device__ inline void copy_all(const persistent_call &call, const rooms &r)
+__device__ inline void copy_all(const persistent_call &call, const rooms &r, const post &p)
 {
   ring at = {0, 1};
 #ifdef HR_EXPERTS
-  int chosen = 0; /* lane i: the i-th expert */
-  const post p(call);
+  int chosen = 0; /* the i-th expert in lane i */
 #endif
   for (int i = 0; i < call.count; i++) {
     const instruction &next = call.instructions[i];
@@ -202,10 +200,11 @@ extern "C" __global__ void __launch_bounds__(THREADS + WARP, 1) run_persistent(c
     }
     fence_mbarrier_init();
   }
-  __syncthreads();
   follow_kernel_before();
+  const post p(call);
+  __syncthreads(); /* no block leaves, and counts the launch, before all have asked which one it is */
   if (warp_of() == WARPS)
-    copy_all(call, r);
+    copy_all(call, r, p);
   else
-    compute(call, r);
+    compute(call, r, p);
 }

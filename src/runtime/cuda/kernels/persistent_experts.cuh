@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* persistent.cu's routed experts of one token. Each block chooses them for itself from the router's logits: the warp that
- * copies, which has to know where weights are, and one that computes, for the experts' shares. An expert's share is in
- * what its activation puts out, so that the down projections of all are one product whose columns follow each other. */
+/* persistent.cu's routed experts of one token. Each block chooses them for itself from the router's logits: the warp
+ * that copies, which has to know where weights are, and one that computes, for the experts' shares. An expert's share
+ * is in what its activation puts out, so that the down projections of all are one product whose columns follow each
+ * other. */
 
 #define EXPERTS HR_EXPERTS
 #define ACTIVE HR_ACTIVE                      /* of a token, which a lane each has */
@@ -10,7 +11,7 @@
 /* Numbers in the order of floats; a NaN is chosen last, as minus infinity is, and 0 never. */
 __device__ inline unsigned order_of(float value)
 {
-  const unsigned bits = __float_as_uint(value == value ? value : -__int_as_float(0x7F800000));
+  const unsigned bits = __float_as_uint(value == value ? value + 0.0f : NOTHING); /* -0 is 0 */
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 

@@ -114,6 +114,16 @@ static void read_as_router(const hr_router_arguments *router, hr_linear_argument
   x->norm_weight = router->linear.norm_weight, x->norm_bias = router->linear.norm_bias;
 }
 
+static bool reads_norm_of_router(const hr_instruction_list *list, size_t at, const void *x)
+{
+  for (size_t i = 0; i < at; i++) {
+    const hr_router_arguments *router = list->parts[i].router;
+    if (router && router->normed && router->normed == x)
+      return true;
+  }
+  return false;
+}
+
 static void write_experts(const hr_instruction_list *list, size_t router, const hr_linear_arguments *x,
                           hr_persistent_linear *to)
 {
@@ -140,6 +150,8 @@ static hr_status write_linear(const hr_instruction_list *list, size_t at, hr_err
     logits = (source){hr_posted_by(list, router), 1, router};
   }
   HR_TRY(find_source(list, at, rows_of(x.x, x.rows, x.x_stride, x.k), &from, error));
+  if (!from.arrives && reads_norm_of_router(list, at, x.x))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel makes a router's norm for its experts alone");
   if (x.residual)
     HR_TRY(find_source(list, at, rows_of(x.residual, x.rows, x.residual_stride, x.n), &residual, error));
   keep_sources(list, at, (const source[]){from, residual, logits}, 3);
