@@ -87,6 +87,7 @@ static const hr_column workload_fields[] = {
     {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, framework_name, hr_workload, framework)},
     {"flash_attention", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, flash_name, hr_workload, flash)},
     {"virtual_stages", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, virtual_stages)},
+    FIELD(page_size),
 };
 #undef FIELD
 

@@ -234,8 +234,8 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     HR_TRY(check_size("context", workload->context, error));
   else
     HR_TRY(check_size("sequence", workload->sequence, error));
-  if (workload->page_size < 0 || workload->page_size > HR_WORKLOAD_SIZE_MAX)
-    return hr_fail(error, HR_ERROR_INVALID, "page_size: expected 0 to 2^40, found %" PRId64, workload->page_size);
+  if (workload->page_size < 0 || workload->page_size > INT32_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "page_size: expected 0 to 2^31 - 1, found %" PRId64, workload->page_size);
   HR_TRY(check_size("tensor_parallel", workload->tensor_parallel, error));
   HR_TRY(check_size("pipeline_stages", workload->pipeline_stages, error));
   HR_TRY(check_experts(workload, model, error));
