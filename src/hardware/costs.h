@@ -112,7 +112,7 @@ typedef struct hr_scan_cost {
 } hr_scan_cost;
 
 /** Costs of a server's own kernels, in place of the common ones, which are taken where a launch or routing_ns
- *  is 0. The rounding has all kernels that the server runs around the GEMM of a linear layer. */
+ *  is 0. The rounding, of rows of `validate`, has all kernels around the GEMM of a linear layer. */
 #define HR_SERVER_COSTS(X, object)      \
   HR_ROUNDING_COSTS(X, object.rounding) \
   HR_EXPERT_COSTS(X, object.experts)    \

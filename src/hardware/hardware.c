@@ -77,7 +77,7 @@ int64_t hr_hardware_fast_bytes(const hr_hardware *hardware, double share, bool b
     if ((batched ? class->bmm_share : plain) >= fmin(share, FULL_SPEED))
       return class->bytes;
   }
-  return 1;
+  return hardware->alignment_count > 0 ? hardware->alignments[hardware->alignment_count - 1].bytes : 1;
 }
 
 int64_t hr_hardware_usable_memory_bytes(const hr_hardware *hardware)

@@ -200,8 +200,7 @@ static void set_family(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_pr
   problem->load_a = load_times(problem, operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, problem->element_bytes));
   problem->load_b = load_times(problem, operand_alignment(hr_gemm_b(gemm), false, problem->element_bytes));
   problem->split_ns = cost->split_ns;
-  if (family->k_bytes > 0)
-    problem->depth_step = hr_max64(1, family->k_bytes / problem->element_bytes);
+  problem->depth_step = hr_max64(1, family->k_bytes / problem->element_bytes);
   if (cost->sector_bytes_per_ns > 0) {
     bool parts = writes_parts_of_sectors(gemm, problem->result_bytes);
     problem->sector_ns_per_byte = parts ? 1 / cost->sector_bytes_per_ns : 0;

@@ -27,7 +27,7 @@ typedef struct hr_gemm_family {
   const hr_family_tile *tiles;
   size_t tile_count;
   int64_t granule;     /* of tiles whose operand is not contiguous along k */
-  int64_t k_bytes;     /* a step along k; 0: hr_hardware.tile_k_bytes */
+  int64_t k_bytes;     /* a step along k */
   int64_t split_from;  /* bytes of a row along k from which it is split, */
   int64_t split_part;  /* into parts of at least so many, */
   int64_t split_waves; /* that fill at most so many waves of tiles */

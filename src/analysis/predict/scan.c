@@ -38,9 +38,7 @@ static const assumed_cost costs[] = {
 #define COST_COUNT (sizeof costs / sizeof *costs)
 #define CHAIN_SHARE 0.25   /* of the busy time, that the kernel along the sequence takes, fitted */
 #define MEASURED_BAND 1.15 /* of a device's own costs: nine of ten rows lie within it, each by a fit to the others */
-#define NEAR_BAND \
-  1.3                  /* of other devices of the architecture that the costs were measured on, and of a device's own
-                              costs of another kernel, an estimate */
+#define NEAR_BAND 1.3  /* of other devices of the costs' architecture, and of own costs of another kernel, estimates */
 #define OTHER_BAND 2.0 /* of other GPUs, an estimate */
 #define SLOWEST 10.0   /* of kernels without a cost: times the lower bound; chunked scans take 3 to 10 times theirs */
 
@@ -119,8 +117,9 @@ hr_status hr_predict_scan_operator(const hr_hardware *hardware, const hr_operato
   const hr_scan_cost *cost = cost_of(hardware, op, &own);
   if (cost) {
     busy_ns = busy_ns_of(hardware, cost, op, &p);
+    const bool near = own || strcmp(hardware->about.architecture, "hopper") == 0;
     own = own && op->recurrence != HR_RECURRENCE_KIMI_DELTA;
-    band = own ? MEASURED_BAND : strcmp(hardware->about.architecture, "hopper") == 0 ? NEAR_BAND : OTHER_BAND;
+    band = own ? MEASURED_BAND : near ? NEAR_BAND : OTHER_BAND;
     least = band;
   }
   hr_prediction_finish(hardware, busy_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
