@@ -176,6 +176,7 @@ class Workload(Row):
     framework: str
     flash_attention: str
     virtual_stages: int
+    page_size: int
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,8 @@ static int64_t summed_rows(const hr_model *model, const hr_workload *workload, c
 }
 
 /* Servers round to fp8 in the norm, activation or attention before a linear layer; scales of blocks, which follow from
- * the rounded values, take a kernel of their own. TensorRT-LLM, vLLM and SGLang were compared with it (docs/notes/serving.md). */
+ * the rounded values, take a kernel of their own. It holds for TensorRT-LLM, vLLM and SGLang
+ * (docs/notes/serving.md). */
 static bool rounds_before(const hr_model *model, const hr_operator *op)
 {
   for (size_t i = 0; i < model->quantization.format_count; i++) {
