@@ -183,6 +183,9 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
 /* Each returns CLI_GO_ON, or an exit code after printing why. */
 /* `checkpoint`: the one beside the configuration, without files if there is none; may be NULL. */
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint);
+
+/** Reads a model that an option names, as it is. Messages as of cli_load_model(). */
+int cli_load_other_model(const cli_run *run, const char *name, hr_model *model);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
 /* Loads a device without its calibration, to fit one; `file` is that of hr_resolve_uncalibrated(). */
 int cli_load_uncalibrated(const cli_run *run, const char *otherwise, hr_hardware *hardware, char **file);

@@ -37,6 +37,8 @@ static int plan(const cli_run *run, const cli_serve_work *work, const hr_serve_o
 static int make_work(cli_run *run, cli_serve_work *work, hr_serve_options *options)
 {
   int code = cli_load_model(run, &work->model, NULL);
+  if (code == CLI_GO_ON && run->given[CLI_OPTION_draft_model])
+    code = cli_load_other_model(run, run->options.draft_model, &work->drafter);
   if (code != CLI_GO_ON)
     return code;
   *options = cli_make_serving(run, hr_serve_options_default());
@@ -54,8 +56,7 @@ static int answer(const cli_run *run, const cli_serve_work *work, const hr_serve
     return code;
   if (!cli_has_load(run))
     return plan(run, work, options, name, &output);
-  const hr_subject subject = {.model = &work->model, .workload = &work->workload, .hardware = run->hardware};
-  return cli_simulate_load(run, &subject, options, &output);
+  return cli_simulate_load(run, work, options, &output);
 }
 
 static int check(cli_run *run)

@@ -117,6 +117,20 @@ static int refuse_model(hr_status status, const hr_error *error)
   return cli_fail_as(status, message);
 }
 
+int cli_load_other_model(const cli_run *run, const char *name, hr_model *model)
+{
+  int code = check_model_file(run, name);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_error error = {.status = HR_OK};
+  cli_blocking(true);
+  hr_status status = hr_resolve_model(name, print_note, (void *)(uintptr_t)run, model, &error);
+  cli_blocking(false);
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_INPUT, "%s%s", error.message, cli_hint(&error, name, "; see headroom help models"));
+  return status == HR_OK ? CLI_GO_ON : refuse_model(status, &error);
+}
+
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint)
 {
   if (run->argument_count == 0)
@@ -128,18 +142,10 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   if (run->argument_count > 1)
     return cli_fail(EXIT_USAGE, "%s: expected one model, found \"%s\" after \"%s\"", run->command->name,
                     run->arguments[1], run->arguments[0]);
-  int code = check_model_file(run, run->arguments[0]);
+  hr_error error = {.status = HR_OK};
+  int code = cli_load_other_model(run, run->arguments[0], model);
   if (code != CLI_GO_ON)
     return code;
-  hr_error error = {.status = HR_OK};
-  cli_blocking(true);
-  hr_status status = hr_resolve_model(run->arguments[0], print_note, (void *)(uintptr_t)run, model, &error);
-  cli_blocking(false);
-  if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_INPUT, "%s%s", error.message,
-                    cli_hint(&error, run->arguments[0], "; see headroom help models"));
-  if (status != HR_OK)
-    return refuse_model(status, &error);
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
     return cli_wrong_choice("--weights", "int4|int8|fp8|mxfp4|nvfp4|nf4|q8_0|bf16", run->options.weights);
   if (stores_in_fp8(run))

@@ -7,7 +7,7 @@
 
 /** What is planned, on whatever device. */
 typedef struct cli_serve_work {
-  hr_model model;
+  hr_model model, drafter; /* the latter with --draft-model alone */
   hr_workload workload;
 } cli_serve_work;
 
@@ -53,10 +53,11 @@ int cli_check_load(const cli_run *run);
 
 /** Simulates the load; `compared`: on one of several devices, each with the fewest copies. Errors of
  *  hr_load_trace_file() and hr_serve_load(). */
-hr_status cli_serve_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, bool compared,
-                         hr_load_result **result, hr_error *error);
+hr_status cli_serve_load(const cli_run *run, const cli_serve_work *work, const hr_subject *subject,
+                         const hr_serve_options *serve, bool compared, hr_load_result **result, hr_error *error);
 
 /** Simulates the load and closes the output; an exit code. */
-int cli_simulate_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, cli_output *output);
+int cli_simulate_load(const cli_run *run, const cli_serve_work *work, const hr_serve_options *serve,
+                      cli_output *output);
 
 #endif

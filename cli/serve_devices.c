@@ -126,7 +126,7 @@ static hr_status offer_load(const cli_run *run, const void *context, hr_offer *o
   const hr_subject subject = {.model = &work->model, .workload = &workload, .hardware = run->hardware};
   hr_status status = choose_options(run, work, &options, error);
   if (status == HR_OK)
-    status = cli_serve_load(run, &subject, &options, true, &load, error);
+    status = cli_serve_load(run, work, &subject, &options, true, &load, error);
   if (status != HR_OK)
     return status;
   offer->dtype = workload.dtype;

@@ -16,9 +16,13 @@ int cli_check_load(const cli_run *run)
   static const struct {
     int option;
     const char *name;
-  } needing[] = {{CLI_OPTION_requests, "requests"}, {CLI_OPTION_cached, "cached"},
-                 {CLI_OPTION_draft, "draft"},       {CLI_OPTION_accept, "accept"},
-                 {CLI_OPTION_seed, "seed"},         {CLI_OPTION_prefill_wait, "prefill-wait"}};
+  } needing[] = {{CLI_OPTION_requests, "requests"},
+                 {CLI_OPTION_cached, "cached"},
+                 {CLI_OPTION_draft, "draft"},
+                 {CLI_OPTION_accept, "accept"},
+                 {CLI_OPTION_draft_model, "draft-model"},
+                 {CLI_OPTION_seed, "seed"},
+                 {CLI_OPTION_prefill_wait, "prefill-wait"}};
   const cli_options *o = &run->options;
   int given = run->given[CLI_OPTION_rate] + run->given[CLI_OPTION_clients] + run->given[CLI_OPTION_trace];
   if (given > 1)
@@ -32,6 +36,10 @@ int cli_check_load(const cli_run *run)
                     o->prompt.min < o->prompt.max ? "prompt" : "output");
   if (run->given[CLI_OPTION_draft] != run->given[CLI_OPTION_accept])
     return cli_fail(EXIT_USAGE, "--draft and --accept need each other");
+  if (run->given[CLI_OPTION_draft_model] && !run->given[CLI_OPTION_draft])
+    return cli_fail(EXIT_USAGE, "--draft-model: needs --draft");
+  if (run->given[CLI_OPTION_draft_model] && run->given[CLI_OPTION_disaggregated])
+    return cli_fail(EXIT_USAGE, "--draft-model: disaggregated plans have none");
   if (run->given[CLI_OPTION_trace] &&
       (run->given[CLI_OPTION_prompt] || run->given[CLI_OPTION_output_tokens] || run->given[CLI_OPTION_requests]))
     return cli_fail(EXIT_USAGE, "--trace: has its own lengths and number of requests");
@@ -62,8 +70,8 @@ static hr_load_options make_load(const cli_run *run, const hr_serve_options *ser
   return load;
 }
 
-hr_status cli_serve_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, bool compared,
-                         hr_load_result **result, hr_error *error)
+hr_status cli_serve_load(const cli_run *run, const cli_serve_work *work, const hr_subject *subject,
+                         const hr_serve_options *serve, bool compared, hr_load_result **result, hr_error *error)
 {
   hr_load_request *trace = NULL;
   hr_load_options load = make_load(run, serve, compared);
@@ -71,6 +79,7 @@ hr_status cli_serve_load(const cli_run *run, const hr_subject *subject, const hr
   if (run->options.trace)
     status = hr_load_trace_file(run->options.trace, &trace, &load.trace_count, error);
   load.trace = trace;
+  load.drafter = run->given[CLI_OPTION_draft_model] ? &work->drafter : NULL;
   if (status == HR_OK)
     status = hr_serve_load(subject, serve, &load, result, error);
   else if (status == HR_ERROR_INVALID)
@@ -79,13 +88,14 @@ hr_status cli_serve_load(const cli_run *run, const hr_subject *subject, const hr
   return status;
 }
 
-int cli_simulate_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, cli_output *output)
+int cli_simulate_load(const cli_run *run, const cli_serve_work *work, const hr_serve_options *serve, cli_output *output)
 {
+  const hr_subject subject = {.model = &work->model, .workload = &work->workload, .hardware = run->hardware};
   hr_error error = {.status = HR_OK};
   hr_load_result *result = NULL;
-  hr_status status = cli_serve_load(run, subject, serve, false, &result, &error);
+  hr_status status = cli_serve_load(run, work, &subject, serve, false, &result, &error);
   if (status == HR_OK)
-    status = hr_report_serve_load(output->stream, &output->options, subject, result, &error);
+    status = hr_report_serve_load(output->stream, &output->options, &subject, result, &error);
   int code = cli_output_close(output, status, &error);
   if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
     code = EXIT_USAGE; /* the trace was read before */

@@ -7,11 +7,14 @@ import ctypes
 import numbers
 import operator
 import os
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Sequence, Tuple, TypedDict, Union
 
 from . import _bindings as c
 from ._library import advice as library
 from .errors import InvalidError
+
+if TYPE_CHECKING:
+    from ._models import ModelLike
 
 Path = Union[str, "os.PathLike[str]"]
 Names = Union[str, Sequence[str]]
@@ -139,6 +142,7 @@ class LoadOptions(ServeOptions, total=False):
     output: Range  # type: ignore[misc]
     cached: float
     draft: int
+    draft_model: ModelLike
     accept: float
     prefill_wait: int
     instances: int

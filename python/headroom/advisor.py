@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from ctypes import byref
+from ctypes import byref, pointer
 from typing import TYPE_CHECKING, Any, ContextManager, Mapping, Optional, Tuple
 
 from . import _advice_calls as calls
@@ -86,6 +86,9 @@ def serve_load(model: ModelLike, **options: Unpack[LoadOptions]) -> documents.Se
     if ("draft" in known) != ("accept" in known):
         raise InvalidError("draft and accept need each other")
     _options.fill(load, _options.LOAD, known)
+    if "draft_model" in known:
+        load.kept, _ = read_model(known["draft_model"], {})
+        load.drafter = pointer(load.kept)
     read, hardware, workload, plan = serving(model, known)
     load.prompt_min, load.prompt_max = load.prompt_min or plan.prompt_tokens, plan.prompt_tokens
     load.output_min, load.output_max = load.output_min or plan.output_tokens, plan.output_tokens

@@ -793,6 +793,7 @@ class Load(Row):
     wait_steps: int
     instances: int
     prefill_instances: int
+    draft_model: Optional[str]
     seed: int
 
 

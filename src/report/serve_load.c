@@ -173,12 +173,31 @@ static hr_table *timeline_table(const hr_load_point *point)
 
 /* ---- JSON ---- */
 
+/* Missing without one. */
+static void drafter_name(const void *member, hr_cell *cell)
+{
+  const hr_model *drafter = *(const hr_model *const *)member;
+  if (drafter)
+    hr_cell_set_text(cell, drafter->name);
+}
+
 #define LOAD(member) HR_FIELD(hr_load_options, member)
 #define SERVE(member) HR_FIELD(hr_serve_options, member)
 static const hr_column load_fields[] = {
-    LOAD(rate_per_s),        LOAD(clients), LOAD(requests), LOAD(prompt_min), LOAD(prompt_max), LOAD(output_min),
-    LOAD(output_max),        LOAD(cached),  LOAD(accept),   LOAD(draft),      LOAD(wait_steps), LOAD(instances),
+    LOAD(rate_per_s),
+    LOAD(clients),
+    LOAD(requests),
+    LOAD(prompt_min),
+    LOAD(prompt_max),
+    LOAD(output_min),
+    LOAD(output_max),
+    LOAD(cached),
+    LOAD(accept),
+    LOAD(draft),
+    LOAD(wait_steps),
+    LOAD(instances),
     LOAD(prefill_instances),
+    {"draft_model", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, drafter_name, hr_load_options, drafter)},
 };
 static const hr_column serve_fields[] = {
     SERVE(ttft_limit_ns), SERVE(tpot_limit_ns), SERVE(sure),           SERVE(memory_share),  SERVE(batch_max),
@@ -255,8 +274,8 @@ static void print_load(const hr_document *document, const hr_load_options *load)
   if (load->cached > 0)
     hr_print_field(document, "", "%.3g of each prompt is found in the prefix cache", load->cached);
   if (load->draft > 0)
-    hr_print_field(document, "", "%" PRId64 " tokens drafted for a step, each accepted with probability %.3g",
-                   load->draft, load->accept);
+    hr_print_field(document, "", "%" PRId64 " tokens drafted for a step%s%s, each accepted with probability %.3g",
+                   load->draft, load->drafter ? " by " : "", load->drafter ? load->drafter->name : "", load->accept);
 }
 
 static void print_server(const hr_document *document, const hr_load_result *load)

@@ -74,9 +74,10 @@ class Commands(Folder):
                   *"serve-plan llama-2-7b -d h200 --ttft 500ms --tpot 30ms --price 2.5 --kv-cache fp8 --weights int4 "
                   "--reserve 2 --disaggregated --output 100".split())
         self.same(headroom.serve_load("llama-3-8b", device="h200", rate=20, prompt=(512, 2048), output=(64, 512), ttft=0.1,
-                                      sure=90, cached=0.5, draft=3, accept=0.7, requests=200, seed=7, prefill_wait=2),
+                                      sure=90, cached=0.5, draft=3, draft_model="gpt2", accept=0.7, requests=200, seed=7,
+                                      prefill_wait=2),
                   *"serve-plan llama-3-8b -d h200 --rate 20 --prompt 512:2048 --output 64:512 --ttft 100ms --sure 90 "
-                  "--cached 0.5 --draft 3 --accept 0.7 --requests 200 --seed 7 --prefill-wait 2".split())
+                  "--cached 0.5 --draft 3 --draft-model gpt2 --accept 0.7 --requests 200 --seed 7 --prefill-wait 2".split())
         self.same(headroom.serve_plan("llama-3-70b", device="h200", pipeline_stages=2, price=(3.5, 2.5), recommend=5,
                                       disaggregated=True, prefill_device="h100", prefill_tensor_parallel=4),
                   *"serve-plan llama-3-70b -d h200 -p 2 --price 3.5,2.5 --recommend 5 --disaggregated "

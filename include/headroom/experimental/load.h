@@ -37,12 +37,14 @@ typedef struct hr_load_options {
   int64_t output_min, output_max; /* in the same way */
   double cached;                  /* share of each prompt whose K and V are in a prefix cache; 0 … below 1 */
   double accept;                  /* speculation: probability that a drafted token is accepted; 0 … 1 */
-  int64_t draft;                  /* tokens drafted for a step, at no cost; 0: no speculation */
+  int64_t draft;                  /* tokens drafted for a step; 0: no speculation */
   int64_t
       wait_steps; /* decode steps that prompts wait for one another until prefill_tokens are nearly full; default 0 */
   uint64_t seed;  /* of arrivals and lengths */
   int64_t instances, prefill_instances; /* copies, which get requests in turn, and disaggregated those that prefill; 0:
                                            the fewest that keep up within the limits, of clients 1; default 1 */
+  const hr_model *drafter; /* that drafts, on the same devices, whose memory and time it takes: of as many as share its
+                              heads, else of one; the caller keeps it while results are used; NULL: at no cost */
 } hr_load_options;
 
 /** The defaults above: nobody sends, seed 1, one copy. */

@@ -45,9 +45,19 @@ static double tokens_of(const hr_load_costs *costs, const hr_load_step *step)
   return step->prefill_tokens + step->rows / costs->stages;
 }
 
+/* Prompts pass the drafter as they pass the model. */
+static double drafter_ns(const hr_load_costs *costs, const hr_load_step *step)
+{
+  const double sequences = step->sequences / costs->stages;
+  const hr_load_step prompts = {.prefill_tokens = step->prefill_tokens, .pairs = step->pairs};
+  const hr_load_step draft = {.sequences = sequences, .context = step->context, .rows = sequences};
+  double ns = step->prefill_tokens > 0 ? hr_load_step_ns(costs->drafter, &prompts) : 0;
+  return step->sequences > 0 ? ns + costs->drafts * hr_load_step_ns(costs->drafter, &draft) : ns;
+}
+
 double hr_load_step_ns(const hr_load_costs *costs, const hr_load_step *step)
 {
-  double ns = step->pairs * costs->pair_ns;
+  double ns = step->pairs * costs->pair_ns + (costs->drafter ? drafter_ns(costs, step) : 0);
   if (step->sequences > 0)
     ns += decode_ns(costs, step->sequences, step->context) - decode_ns(costs, step->sequences, costs->context[0]);
   if (step->prefill_tokens > 0)

@@ -68,6 +68,15 @@ static hr_status check_options(const hr_load_options *load, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_drafter(const hr_serve_options *serve, const hr_load_options *load, hr_error *error)
+{
+  if (load->drafter && load->draft == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "drafter: it drafts no tokens");
+  if (load->drafter && serve->disaggregated)
+    return hr_fail(error, HR_ERROR_INVALID, "drafter: disaggregated plans have none");
+  return HR_OK;
+}
+
 static hr_status check_trace(const hr_load_options *load, hr_error *error)
 {
   for (size_t i = 0; load->trace && i < load->trace_count; i++) {
@@ -187,6 +196,8 @@ static hr_status run(hr_serve_state *state, const hr_load_options *load, hr_load
   hr_load_record *records = calloc((size_t)load->requests, sizeof *records);
   result->points = calloc(HR_SERVE_LAYOUTS_MAX, sizeof *result->points);
   state->step = malloc(sizeof *state->step);
+  if (state->drafter)
+    state->drafter->step = state->step;
   hr_status status;
   if (records && result->points && state->step)
     status = state->options.disaggregated ? simulate_apart(state, load, records, result, error)
@@ -197,6 +208,17 @@ static hr_status run(hr_serve_state *state, const hr_load_options *load, hr_load
   free(state->step);
   state->step = NULL;
   return status;
+}
+
+/* What drafts has the sizes of the plan, and no reserve of its own. */
+static hr_status fill_drafter(const hr_subject *subject, const hr_model *model, const hr_serve_options *serve,
+                              hr_serve_state *drafter, hr_error *error)
+{
+  hr_serve_options own = *serve;
+  own.pipeline_stages = 1;
+  HR_TRY(hr_serve_fill_state(subject->hardware, model, subject->workload, &own, drafter, error));
+  drafter->options.reserve_bytes = 0;
+  return HR_OK;
 }
 
 hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve, const hr_load_options *load,
@@ -210,21 +232,28 @@ hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve
   HR_TAKE(hr_workload, workload, error);
   HR_TAKE(hr_serve_options, serve, error);
   HR_TAKE(hr_load_options, load, error);
+  const hr_model *drafts = load->drafter;
+  HR_TAKE(hr_model, drafts, error);
   hr_load_options filled = *load;
   hr_serve_options largest = *serve;
-  hr_serve_state state = {0};
+  hr_serve_state state = {0}, drafter;
   if (serve->disaggregated && hr_serve_decodes_first(serve->engine))
     return hr_fail(error, HR_ERROR_INVALID, "disaggregated: a prefill of this engine gives no token to hand over");
   if (!serve->disaggregated && load->prefill_instances > 1)
     return hr_fail(error, HR_ERROR_INVALID, "prefill_instances: only those of disaggregated plans prefill alone");
   HR_TRY(check_sources(load, error));
   HR_TRY(check_trace(load, error));
+  HR_TRY(check_drafter(serve, load, error));
   if (load->trace)
     span_of_trace(&filled);
   fill_load(serve, &filled);
   HR_TRY(check_options(&filled, error));
   largest.prompt_tokens = filled.prompt_max, largest.output_tokens = filled.output_max;
   HR_TRY(hr_serve_fill_state(subject->hardware, model, workload, &largest, &state, error));
+  if (drafts) {
+    HR_TRY(fill_drafter(subject, drafts, &largest, &drafter, error));
+    state.drafter = &drafter;
+  }
   hr_load_result *made = calloc(1, sizeof *made);
   if (!made)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");

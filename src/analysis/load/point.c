@@ -189,8 +189,22 @@ static hr_status simulate_ends(const hr_serve_options *serve, hr_load_server *se
   return HR_OK;
 }
 
+/* The tables of what drafts are behind those of the model. */
+static hr_status fill_drafter(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
+                              const hr_load_server *server, hr_load_costs *costs, hr_error *error)
+{
+  const hr_serve_layout own = hr_serve_drafter_layout(state->drafter, layout);
+  hr_load_costs *tables = costs + HR_LOAD_ENDS;
+  HR_TRY(hr_load_fill_costs(state->drafter, &own, server->slots, (load->prompt_min + load->prompt_max) / 2,
+                            load->prompt_max + load->output_max, tables, error));
+  set_ends(state->hardware, &server->engine, tables);
+  for (int end = 0; end < HR_LOAD_ENDS; end++)
+    costs[end].drafter = &tables[end], costs[end].drafts = (double)load->draft;
+  return HR_OK;
+}
+
 hr_status hr_load_fill_server(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
-                              hr_load_costs costs[HR_LOAD_ENDS], hr_load_server *server, hr_error *error)
+                              hr_load_costs *costs, hr_load_server *server, hr_error *error)
 {
   int64_t slots = slots_of(&state->options, layout), rows = load->draft + 1;
   *server = (hr_load_server){.engine = hr_load_engine_of(state->options.engine, layout->tensor_parallel),
@@ -205,11 +219,11 @@ hr_status hr_load_fill_server(hr_serve_state *state, const hr_serve_layout *layo
   HR_TRY(hr_load_fill_costs(state, layout, slots * rows, (load->prompt_min + load->prompt_max) / 2,
                             load->prompt_max + load->output_max, costs, error));
   set_ends(state->hardware, &server->engine, costs);
-  return HR_OK;
+  return state->drafter ? fill_drafter(state, layout, load, server, costs, error) : HR_OK;
 }
 
 static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
-                            hr_load_costs costs[HR_LOAD_ENDS], hr_load_record *records, hr_load_point *point,
+                            hr_load_costs costs[HR_LOAD_TABLES], hr_load_record *records, hr_load_point *point,
                             hr_error *error)
 {
   hr_load_server server;
@@ -230,7 +244,7 @@ static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout
 hr_status hr_load_fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
                              hr_load_record *records, hr_load_point *point, hr_error *error)
 {
-  hr_load_costs *costs = malloc(HR_LOAD_ENDS * sizeof *costs);
+  hr_load_costs *costs = malloc(HR_LOAD_TABLES * sizeof *costs);
   if (!costs)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
   hr_status status = fill_point(state, layout, load, costs, records, point, error);

@@ -21,6 +21,8 @@ typedef struct hr_load_costs {
   /* Pipeline stages take turns, so that a step is that of one of them and gives a token to a part of the sequences. A
    * prompt takes `behind` times its step more until it has passed the other stages. */
   double stages, behind[HR_LOAD_GRID];
+  const struct hr_load_costs *drafter; /* of a model that makes `drafts` steps before each; NULL: none */
+  double drafts;
 } hr_load_costs;
 
 /** What a step has to do. Rows are tokens that go through the model's linear layers. */
@@ -33,6 +35,8 @@ typedef struct hr_load_step {
 
 /** Ends of a band. */
 typedef enum hr_load_end { HR_LOAD_PREDICTED, HR_LOAD_LOW, HR_LOAD_HIGH, HR_LOAD_ENDS } hr_load_end;
+
+#define HR_LOAD_TABLES (2 * HR_LOAD_ENDS) /* of the model, and of one that drafts */
 
 /** Predicts the grid for up to `rows` that decode, and for prompts of `prompt` tokens that come to `context` tokens. */
 hr_status hr_load_fill_costs(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t prompt,
@@ -131,9 +135,9 @@ hr_status hr_load_simulate_cluster(hr_load_cluster *cluster, hr_load_record *rec
 
 /* ---- point.c ---- */
 
-/** A server of this layout, and the times of its steps. */
+/** A server of this layout, and the times of its steps: HR_LOAD_ENDS tables, HR_LOAD_TABLES where a model drafts. */
 hr_status hr_load_fill_server(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
-                              hr_load_costs costs[HR_LOAD_ENDS], hr_load_server *server, hr_error *error);
+                              hr_load_costs *costs, hr_load_server *server, hr_error *error);
 
 /** Sets the point's bands from simulations with steps at their ends. */
 void hr_load_set_bands(const hr_load_engine *engine, const hr_load_point *low, const hr_load_point *high,

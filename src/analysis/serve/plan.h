@@ -23,6 +23,7 @@ typedef struct hr_serve_state {
   hr_serve_time prefill_time;     /* of a prompt on them */
   hr_step *step;
   struct hr_known_operator *known; /* of decode steps, HR_KNOWN_OPERATORS; NULL: nothing is kept */
+  struct hr_serve_state *drafter;  /* of a model that drafts tokens on the same devices; NULL: none */
 } hr_serve_state;
 
 /* ---- state.c ---- */
@@ -55,8 +56,11 @@ int64_t hr_serve_stage_batch(const hr_serve_state *state, int64_t batch);
 /** Tensor-parallel groups of a stage, each with a batch of its own. */
 int64_t hr_serve_groups(const hr_serve_layout *layout);
 
+/** Where a model drafts for this layout: on as many devices as share it whole, in one stage. */
+hr_serve_layout hr_serve_drafter_layout(const hr_serve_state *drafter, const hr_serve_layout *layout);
+
 /** Memory of a device with `batch` sequences at their end: of a decode step, with the activations of the largest
- *  prefill step if those are larger, and the reserve in the total. */
+ *  prefill step if those are larger, what drafts, and the reserve in the total. */
 hr_status hr_serve_memory(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_memory *memory,
                           hr_error *error);
 

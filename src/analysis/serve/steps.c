@@ -3,6 +3,7 @@
 #include "analysis/serve/plan.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/layers/split.h"
 
 int64_t hr_serve_prefill_batch(const hr_serve_options *options, int64_t batch)
 {
@@ -56,6 +57,30 @@ static hr_status uniform_cache(const hr_serve_state *state, const hr_workload *d
   return hr_checked_take(hr_plus(hr_checked(memory->total_bytes), more), &memory->total_bytes);
 }
 
+hr_serve_layout hr_serve_drafter_layout(const hr_serve_state *drafter, const hr_serve_layout *layout)
+{
+  const int64_t t = layout->tensor_parallel;
+  const bool whole = hr_split_of(drafter->model, t, 1, HR_SPLIT_ALL).whole;
+  return (hr_serve_layout){
+      .tensor_parallel = whole ? t : 1, .expert_parallel = 1, .pipeline_stages = 1, .devices = whole ? t : 1};
+}
+
+/* Adds what drafts, whose steps and those of the model take turns. */
+static hr_status add_drafter(const hr_serve_state *drafter, const hr_serve_layout *layout, int64_t batch,
+                             hr_memory *memory, hr_error *error)
+{
+  const hr_serve_layout own = hr_serve_drafter_layout(drafter, layout);
+  hr_memory more;
+  HR_TRY(hr_serve_memory(drafter, &own, batch, &more, error));
+  const int64_t activations = hr_max64(more.activation_bytes - memory->activation_bytes, 0);
+  memory->weight_bytes += more.weight_bytes;
+  memory->kv_cache_bytes += more.kv_cache_bytes;
+  memory->state_bytes += more.state_bytes;
+  memory->activation_bytes += activations;
+  hr_checked64 kept = hr_checked(more.total_bytes - more.activation_bytes + activations);
+  return hr_checked_take(hr_plus(hr_checked(memory->total_bytes), kept), &memory->total_bytes);
+}
+
 hr_status hr_serve_memory(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_memory *memory,
                           hr_error *error)
 {
@@ -72,7 +97,8 @@ hr_status hr_serve_memory(const hr_serve_state *state, const hr_serve_layout *la
   int64_t more = hr_max64(prefill.activation_bytes - memory->activation_bytes, 0);
   memory->activation_bytes += more;
   hr_checked64 set_aside = hr_plus(hr_checked(more), hr_checked(state->options.reserve_bytes));
-  return hr_checked_take(hr_plus(hr_checked(memory->total_bytes), set_aside), &memory->total_bytes);
+  HR_TRY(hr_checked_take(hr_plus(hr_checked(memory->total_bytes), set_aside), &memory->total_bytes));
+  return state->drafter ? add_drafter(state->drafter, layout, batch, memory, error) : HR_OK;
 }
 
 int64_t hr_serve_memory_bytes(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch)
