@@ -184,6 +184,9 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
 /* `checkpoint`: the one beside the configuration, without files if there is none; may be NULL. */
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint);
 
+/** Prints a note where a sequence of so many tokens has more than the model has positions. */
+void cli_note_positions(const hr_model *model, int64_t tokens);
+
 /** Reads a model that an option names, as it is. Messages as of cli_load_model(). */
 int cli_load_other_model(const cli_run *run, const char *name, hr_model *model);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);

@@ -44,6 +44,8 @@ static int make_work(cli_run *run, cli_serve_work *work, hr_serve_options *optio
   *options = cli_make_serving(run, hr_serve_options_default());
   cli_fit_prompt(run, &work->model, options);
   run->options.seq = options->prompt_tokens + options->output_tokens; /* compared with the model's positions */
+  if (run->given[CLI_OPTION_draft_model])
+    cli_note_positions(&work->drafter, run->options.seq);
   return cli_make_workload(run, &work->model, &work->workload);
 }
 

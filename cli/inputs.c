@@ -230,6 +230,13 @@ static void note_without_effect(const hr_workload *w)
     cli_fail(0, "note: --recompute selective has no effect with fused attention, which keeps no scores");
 }
 
+void cli_note_positions(const hr_model *model, int64_t tokens)
+{
+  if (model->max_positions > 0 && tokens > model->max_positions)
+    cli_fail(0, "note: %s has %" PRId64 " positions, but the workload has %" PRId64 " tokens", model->name,
+             model->max_positions, tokens);
+}
+
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload)
 {
   const cli_options *options = &run->options;
@@ -285,10 +292,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     return cli_fail(EXIT_USAGE, "%s", error.message);
   note_no_cache(run, model, workload);
   note_without_effect(workload);
-  int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
-  if (model->max_positions > 0 && tokens > model->max_positions)
-    cli_fail(0, "note: %s has %" PRId64 " positions, but the workload has %" PRId64 " tokens", model->name,
-             model->max_positions, tokens);
+  cli_note_positions(model, workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence);
   return CLI_GO_ON;
 }
 
