@@ -315,7 +315,7 @@ static void a_sequence_takes_whole_pages(void **state)
   assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 131072LL * 8 * 100);
   workload.page_size = -1;
   assert_int_equal(hr_workload_check(&workload, &model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "page_size: expected 0 to 2^40, found -1");
+  assert_string_equal(error.message, "page_size: expected 0 to 2^31 - 1, found -1");
 }
 
 static void a_cache_in_q8_0_takes_34_bytes_for_32_values(void **state)
