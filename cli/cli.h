@@ -183,12 +183,8 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
 /* Each returns CLI_GO_ON, or an exit code after printing why. */
 /* `checkpoint`: the one beside the configuration, without files if there is none; may be NULL. */
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint);
-
-/** Prints a note where a sequence of so many tokens has more than the model has positions. */
-void cli_note_positions(const hr_model *model, int64_t tokens);
-
-/** Reads a model that an option names, as it is. Messages as of cli_load_model(). */
-int cli_load_other_model(const cli_run *run, const char *name, hr_model *model);
+/* The model that an option names, as it is. */
+int cli_load_named_model(const cli_run *run, const char *name, hr_model *model);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
 /* Loads a device without its calibration, to fit one; `file` is that of hr_resolve_uncalibrated(). */
 int cli_load_uncalibrated(const cli_run *run, const char *otherwise, hr_hardware *hardware, char **file);
@@ -198,6 +194,9 @@ int cli_set_network(const cli_run *run, hr_hardware *hardware);
 /* --clock, --cache; cli_load_device() and cli_rates() do it. */
 void cli_set_conditions(const cli_run *run, hr_hardware *hardware);
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
+
+/* Prints a note where a sequence of so many tokens has more than the model has positions. */
+void cli_note_positions(const hr_model *model, int64_t tokens);
 
 /** --dtype, else hr_hardware_usual_dtype(). Prints a note if that is not bf16, or if the device computes in another
  *  format than the one asked for; --quiet omits it. */

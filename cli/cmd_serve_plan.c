@@ -38,14 +38,14 @@ static int make_work(cli_run *run, cli_serve_work *work, hr_serve_options *optio
 {
   int code = cli_load_model(run, &work->model, NULL);
   if (code == CLI_GO_ON && run->given[CLI_OPTION_draft_model])
-    code = cli_load_other_model(run, run->options.draft_model, &work->drafter);
+    code = cli_load_named_model(run, run->options.draft_model, &work->draft_model);
   if (code != CLI_GO_ON)
     return code;
   *options = cli_make_serving(run, hr_serve_options_default());
   cli_fit_prompt(run, &work->model, options);
   run->options.seq = options->prompt_tokens + options->output_tokens; /* compared with the model's positions */
   if (run->given[CLI_OPTION_draft_model])
-    cli_note_positions(&work->drafter, run->options.seq);
+    cli_note_positions(&work->draft_model, run->options.seq);
   return cli_make_workload(run, &work->model, &work->workload);
 }
 

@@ -117,7 +117,7 @@ static int refuse_model(hr_status status, const hr_error *error)
   return cli_fail_as(status, message);
 }
 
-int cli_load_other_model(const cli_run *run, const char *name, hr_model *model)
+int cli_load_named_model(const cli_run *run, const char *name, hr_model *model)
 {
   int code = check_model_file(run, name);
   if (code != CLI_GO_ON)
@@ -143,7 +143,7 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
     return cli_fail(EXIT_USAGE, "%s: expected one model, found \"%s\" after \"%s\"", run->command->name,
                     run->arguments[1], run->arguments[0]);
   hr_error error = {.status = HR_OK};
-  int code = cli_load_other_model(run, run->arguments[0], model);
+  int code = cli_load_named_model(run, run->arguments[0], model);
   if (code != CLI_GO_ON)
     return code;
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)

@@ -7,7 +7,7 @@
 
 /** What is planned, on whatever device. */
 typedef struct cli_serve_work {
-  hr_model model, drafter; /* the latter with --draft-model alone */
+  hr_model model, draft_model; /* the latter with --draft-model alone */
   hr_workload workload;
 } cli_serve_work;
 

@@ -79,7 +79,7 @@ hr_status cli_serve_load(const cli_run *run, const cli_serve_work *work, const h
   if (run->options.trace)
     status = hr_load_trace_file(run->options.trace, &trace, &load.trace_count, error);
   load.trace = trace;
-  load.drafter = run->given[CLI_OPTION_draft_model] ? &work->drafter : NULL;
+  load.draft_model = run->given[CLI_OPTION_draft_model] ? &work->draft_model : NULL;
   if (status == HR_OK)
     status = hr_serve_load(subject, serve, &load, result, error);
   else if (status == HR_ERROR_INVALID)

@@ -2118,7 +2118,7 @@ class hr_load_options(Structure):
         ("seed", c_uint64),
         ("instances", c_int64),
         ("prefill_instances", c_int64),
-        ("drafter", POINTER(hr_model)),
+        ("draft_model", POINTER(hr_model)),
     ]
 
 

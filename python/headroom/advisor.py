@@ -88,7 +88,7 @@ def serve_load(model: ModelLike, **options: Unpack[LoadOptions]) -> documents.Se
     _options.fill(load, _options.LOAD, known)
     if "draft_model" in known:
         load.kept, _ = read_model(known["draft_model"], {})
-        load.drafter = pointer(load.kept)
+        load.draft_model = pointer(load.kept)
     read, hardware, workload, plan = serving(model, known)
     load.prompt_min, load.prompt_max = load.prompt_min or plan.prompt_tokens, plan.prompt_tokens
     load.output_min, load.output_max = load.output_min or plan.output_tokens, plan.output_tokens

@@ -174,11 +174,11 @@ static hr_table *timeline_table(const hr_load_point *point)
 /* ---- JSON ---- */
 
 /* Missing without one. */
-static void drafter_name(const void *member, hr_cell *cell)
+static void draft_model_name(const void *member, hr_cell *cell)
 {
-  const hr_model *drafter = *(const hr_model *const *)member;
-  if (drafter)
-    hr_cell_set_text(cell, drafter->name);
+  const hr_model *model = *(const hr_model *const *)member;
+  if (model)
+    hr_cell_set_text(cell, model->name);
 }
 
 #define LOAD(member) HR_FIELD(hr_load_options, member)
@@ -197,7 +197,7 @@ static const hr_column load_fields[] = {
     LOAD(wait_steps),
     LOAD(instances),
     LOAD(prefill_instances),
-    {"draft_model", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, drafter_name, hr_load_options, drafter)},
+    {"draft_model", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, draft_model_name, hr_load_options, draft_model)},
 };
 static const hr_column serve_fields[] = {
     SERVE(ttft_limit_ns), SERVE(tpot_limit_ns), SERVE(sure),           SERVE(memory_share),  SERVE(batch_max),
@@ -275,7 +275,8 @@ static void print_load(const hr_document *document, const hr_load_options *load)
     hr_print_field(document, "", "%.3g of each prompt is found in the prefix cache", load->cached);
   if (load->draft > 0)
     hr_print_field(document, "", "%" PRId64 " tokens drafted for a step%s%s, each accepted with probability %.3g",
-                   load->draft, load->drafter ? " by " : "", load->drafter ? load->drafter->name : "", load->accept);
+                   load->draft, load->draft_model ? " by " : "", load->draft_model ? load->draft_model->name : "",
+                   load->accept);
 }
 
 static void print_server(const hr_document *document, const hr_load_result *load)

@@ -357,90 +357,6 @@ static void accepted_drafts_save_steps(void **state)
   assert_near(records[0].finish_ns, 100 + 2 * 10, 1e-12); /* 8 tokens after the first, 4 in a step */
 }
 
-static void a_model_that_drafts_takes_its_steps(void **state)
-{
-  (void)state;
-  hr_load_costs drafter = plain_costs, costs = plain_costs;
-  hr_load_server server = plain_server();
-  drafter.decode_ns[0][0] = 1, drafter.prefill_ns[0] = 5;
-  costs.drafter = &drafter, costs.drafts = 3;
-  server.costs = &costs, server.rows = 4, server.tokens_per_step = 4;
-  records[0] = (hr_load_record){.prompt = 1, .output = 9};
-  simulate(&server, 1, 0);
-  assert_near(records[0].finish_ns, 100 + 5 + 2 * (10 + 3 * 1), 1e-12);
-}
-
-static hr_load_point drafted_by(const hr_model *drafter, int64_t drafts)
-{
-  hr_hardware hardware = device("h200");
-  hr_model model = llama3_8b();
-  hr_workload workload = hr_workload_default(&model);
-  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &hardware};
-  hr_serve_options serve = hr_serve_options_default();
-  hr_load_options load = hr_load_options_default();
-  hr_load_result *result;
-  hr_error error;
-  serve.prompt_tokens = 1024, serve.output_tokens = 65, serve.tensor_parallel = 1;
-  load.clients = 4, load.requests = 40, load.draft = drafts, load.accept = drafts > 0 ? 0.7 : 0, load.drafter = drafter;
-  assert_ok(hr_serve_load(&subject, &serve, &load, &result, &error), error);
-  assert_int_equal(result->count, 1);
-  const hr_load_point point = result->points[0];
-  hr_load_result_free(result);
-  return point;
-}
-
-/* A model of a fiftieth of the layers' weights; one as large as the model, of which each draft takes as long. */
-static void drafts_of_a_small_model_pay_and_of_a_large_one_do_not(void **state)
-{
-  (void)state;
-  const hr_model small = paper_model(768, 12, 12, 50304), large = llama3_8b();
-  const double alone = drafted_by(NULL, 0).tpot_ns.mean, free_drafts = drafted_by(NULL, 4).tpot_ns.mean;
-  const double by_small = drafted_by(&small, 4).tpot_ns.mean, by_large = drafted_by(&large, 4).tpot_ns.mean;
-  assert_true(free_drafts < by_small && by_small < alone && alone < by_large);
-}
-
-static void what_drafts_takes_memory_of_the_cache(void **state)
-{
-  (void)state;
-  hr_hardware hardware = device("h200");
-  hr_model model = llama3_8b();
-  hr_workload workload = hr_workload_default(&model);
-  hr_serve_options options = hr_serve_options_default();
-  hr_serve_state one, other;
-  hr_serve_layout layout = {.tensor_parallel = 1, .expert_parallel = 1, .pipeline_stages = 1, .devices = 1};
-  hr_memory alone, both, reserve;
-  hr_error error;
-  options.prompt_tokens = 1024, options.output_tokens = 65;
-  assert_ok(hr_serve_fill_state(&hardware, &model, &workload, &options, &one, &error), error);
-  other = one, other.options.reserve_bytes = 0;
-  assert_ok(hr_serve_memory(&one, &layout, 8, &alone, &error), error);
-  assert_ok(hr_serve_memory(&other, &layout, 8, &reserve, &error), error);
-  one.drafter = &other;
-  assert_ok(hr_serve_memory(&one, &layout, 8, &both, &error), error);
-  assert_int_equal(both.weight_bytes, 2 * alone.weight_bytes);
-  assert_int_equal(both.kv_cache_bytes, 2 * alone.kv_cache_bytes);
-  assert_int_equal(both.total_bytes, alone.total_bytes + reserve.total_bytes - reserve.activation_bytes);
-}
-
-static void a_drafter_that_cannot_be_is_refused(void **state)
-{
-  (void)state;
-  hr_hardware hardware = device("h200");
-  hr_model model = llama3_8b();
-  hr_workload workload = hr_workload_default(&model);
-  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &hardware};
-  hr_serve_options serve = hr_serve_options_default();
-  hr_load_options load = hr_load_options_default();
-  hr_load_result *result;
-  hr_error error;
-  load.clients = 4, load.drafter = &model;
-  assert_int_equal(hr_serve_load(&subject, &serve, &load, &result, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "drafter: it drafts no tokens");
-  load.draft = 2, load.accept = 0.5, serve.disaggregated = true;
-  assert_int_equal(hr_serve_load(&subject, &serve, &load, &result, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "drafter: disaggregated plans have none");
-}
-
 static void clients_send_when_their_last_request_has_ended(void **state)
 {
   (void)state;
@@ -991,10 +907,6 @@ int main(void)
       cmocka_unit_test(a_long_prompt_takes_several_steps),
       cmocka_unit_test(an_engine_that_does_not_split_takes_whole_prompts),
       cmocka_unit_test(accepted_drafts_save_steps),
-      cmocka_unit_test(a_model_that_drafts_takes_its_steps),
-      cmocka_unit_test(drafts_of_a_small_model_pay_and_of_a_large_one_do_not),
-      cmocka_unit_test(what_drafts_takes_memory_of_the_cache),
-      cmocka_unit_test(a_drafter_that_cannot_be_is_refused),
       cmocka_unit_test(clients_send_when_their_last_request_has_ended),
       cmocka_unit_test(a_simulation_that_would_not_end_is_refused),
       cmocka_unit_test(every_request_ends_once_however_small_the_cache),

@@ -146,7 +146,7 @@ static void simulated_times_are_near_those_of_servers_under_clients(void **state
   assert_error("TPOT", tpot_error, count, 0.9, 0.20);
 }
 
-/* With a kernel that rounds before each linear layer those of TensorRT-LLM took 1.3 times as long as measured. */
+/* TensorRT-LLM's servers took 1.3 times as long as measured with a kernel that rounds before each linear layer. */
 static void servers_with_their_own_kernels_are_near_measured_ones(void **state)
 {
   (void)state;

@@ -73,7 +73,7 @@ static void counts_are_those_of_transformers(void **state)
   assert_true(p.total == 348780 && p.active == 182892 && m.max_positions == 77);
 }
 
-/* With a head of N = P = 128, 32 of them, D = 4096: */
+/* The scan has 32 heads of N = P = 128, so that D is 4096. */
 static void every_weight_of_a_scan_is_counted(void **state)
 {
   (void)state;

@@ -43,7 +43,8 @@ typedef struct hr_load_options {
   uint64_t seed;  /* of arrivals and lengths */
   int64_t instances, prefill_instances; /* copies, which get requests in turn, and disaggregated those that prefill; 0:
                                            the fewest that keep up within the limits, of clients 1; default 1 */
-  const hr_model *drafter; /* that drafts, on the same devices, whose memory and time it takes: of as many as share its
+  const hr_model
+      *draft_model; /* that drafts, on the same devices, whose memory and time it takes: of as many as share its
                               heads, else of one; the caller keeps it while results are used; NULL: at no cost */
 } hr_load_options;
 

@@ -68,12 +68,12 @@ static hr_status check_options(const hr_load_options *load, hr_error *error)
   return HR_OK;
 }
 
-static hr_status check_drafter(const hr_serve_options *serve, const hr_load_options *load, hr_error *error)
+static hr_status check_draft_model(const hr_serve_options *serve, const hr_load_options *load, hr_error *error)
 {
-  if (load->drafter && load->draft == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "drafter: it drafts no tokens");
-  if (load->drafter && serve->disaggregated)
-    return hr_fail(error, HR_ERROR_INVALID, "drafter: disaggregated plans have none");
+  if (load->draft_model && load->draft == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "draft_model: it drafts no tokens");
+  if (load->draft_model && serve->disaggregated)
+    return hr_fail(error, HR_ERROR_INVALID, "draft_model: disaggregated plans have none");
   return HR_OK;
 }
 
@@ -232,7 +232,7 @@ hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve
   HR_TAKE(hr_workload, workload, error);
   HR_TAKE(hr_serve_options, serve, error);
   HR_TAKE(hr_load_options, load, error);
-  const hr_model *drafts = load->drafter;
+  const hr_model *drafts = load->draft_model;
   HR_TAKE(hr_model, drafts, error);
   hr_load_options filled = *load;
   hr_serve_options largest = *serve;
@@ -243,7 +243,7 @@ hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve
     return hr_fail(error, HR_ERROR_INVALID, "prefill_instances: only those of disaggregated plans prefill alone");
   HR_TRY(check_sources(load, error));
   HR_TRY(check_trace(load, error));
-  HR_TRY(check_drafter(serve, load, error));
+  HR_TRY(check_draft_model(serve, load, error));
   if (load->trace)
     span_of_trace(&filled);
   fill_load(serve, &filled);

@@ -192,8 +192,9 @@ static bool rounds_itself(const hr_operator *op)
          op->gemm.m > HR_LINEAR_ROWS_MAX;
 }
 
-/* Whether it is a plain GEMM whose activations are rounded by a kernel of its own: in eager mode, by inference servers,
- * and by this library for more than eight rows. torch.compile rounds in the norm or activation before. */
+/* Whether it is a plain GEMM that takes activations as a kernel of its own rounds them: in eager mode, by inference
+ * servers, unless hr_operator.rounded, and by this library for more than eight rows. torch.compile rounds in the norm
+ * or activation before. */
 static bool rounds_alone(const hr_hardware *hardware, const hr_operator *op)
 {
   bool framework = op->framework == HR_FRAMEWORK_EAGER || hr_is_server(op->framework) || rounds_itself(op);

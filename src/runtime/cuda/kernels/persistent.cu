@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A decode step of few tokens in one kernel: linear layers with what is fused with them, and attention, of all layers.
+/* A decode step of few tokens in one kernel: linear layers with what is fused with them, also of the experts that one
+ * token chooses (persistent_experts.cuh), and attention, of all layers.
  *
  *   grid: a block for each multiprocessor, which stays
  *   a block: 8 warps that compute, and one that copies the block's rows of all weights and its keys, in the order in
  *     which they are needed, to a ring of slots in shared memory (persistent_linear.cuh, persistent_attention.cuh); fp8
  *     becomes 16 bits behind it
  *
- * Weights and earlier keys depend on nothing, so that the copying warp never waits for other blocks: while results are
- * on their way, or a block attends, it goes on until all slots are full, after about 6 us of the memory's rate. Kernels
- * of their own leave the memory idle where one ends and the next begins, docs/notes/step-gpu.md.
+ * Weights and earlier keys depend on nothing, so that the copying warp waits for other blocks only where experts are
+ * chosen: while results are on their way, or a block attends, it goes on until all slots are full, after about 6 us of
+ * the memory's rate. Kernels of their own leave the memory idle where one ends and the next begins,
+ * docs/notes/step-gpu.md.
  *
  * Blocks do not meet. An element that is not there yet has bits that no result has, and who needs it reads it until it
  * is there (persistent_post.cuh).

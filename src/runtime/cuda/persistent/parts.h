@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which parts of a decode step kernels/persistent.cu takes, and how it sees them. Pure functions. */
+/* kernels/persistent.cu takes these parts of a decode step, and sees them as here. All functions are pure. */
 #ifndef HR_RUNTIME_CUDA_PERSISTENT_PARTS_H
 #define HR_RUNTIME_CUDA_PERSISTENT_PARTS_H
 
