@@ -136,9 +136,15 @@ cat > long.json << 'END'
 {"name": "long", "axes": {"s": [64, 65536]}, "x": "s", "problem": {"kind": "attention", "batch": 1, "q_heads": 1,
  "k_heads": 1, "v_heads": 1, "q_len": "s", "kv_len": "s", "qk_dim": 64, "v_dim": 64, "causal": true}}
 END
-long_sweep() {
-  timeout --foreground -k 15 -s INT --preserve-status 1 "$H" sweep ./long.json --dtype fp32 --threads 1 --warm --db sweep.db -o long -q \
-    > 6.out 2> 6.errors
+long_sweep() { # TERM, as SIGINT is ignored in the background; the second point starts when the first is stored
+  "$H" sweep ./long.json --dtype fp32 --threads 1 --warm --db sweep.db -o long -q > 6.out 2> 6.errors &
+  tries=0
+  while [ "$("$H" results export --db sweep.db 2> 6.stored | wc -l)" -lt 2 ] && [ $tries -lt 300 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+  done
+  kill -TERM $!
+  wait $!
   echo $? > 6.code
 }
 long_sweep &
