@@ -126,7 +126,8 @@ static hr_status place_beside(const char *what, hr_model_place *place, hr_error 
  * 128256), DeepSeek-R1's list of distilled models and their bases (github.com/deepseek-ai/DeepSeek-R1), and Meta's card
  * of Llama Guard 3, which is Llama 3.1 8B fine-tuned. Llama 1 and 2 differ in context alone at 7B and 13B (arXiv
  * 2307.09288, section 2.2), and Vicuna's weights are sums with Llama's (FastChat, vicuna_weights_version.md).
- * Qwen2.5-Coder's configurations have the sizes of Qwen2.5's. Fine-tuned: Zephyr from Mistral 7B (arXiv 2310.16944),
+ * Qwen2.5-Coder's configurations have the sizes of Qwen2.5's, those of DeepSeek-R1 and V3.1 are V3's, of GLM-5.3
+ * GLM-5.2's, and of MiniMax-M2.7 M2.5's but for their context. Fine-tuned: Zephyr from Mistral 7B (arXiv 2310.16944),
  * BLOOMZ from BLOOM (arXiv 2211.01786), StarCoder from StarCoderBase (arXiv 2305.06161). */
 static const struct same_shape_row {
   const char *name, *shipped;
@@ -152,6 +153,12 @@ static const struct same_shape_row {
     {"bloomz-7b1", "bloom-7b1"},
     {"bloomz", "bloom"},
     {"starcoderbase", "starcoder"},
+    {"deepseek-r1", "deepseek-v3"},
+    {"deepseek-r1-0528", "deepseek-v3"},
+    {"deepseek-v3-0324", "deepseek-v3"},
+    {"deepseek-v3.1", "deepseek-v3"},
+    {"glm-5.3", "glm-5.2"},
+    {"minimax-m2.7", "minimax-m2.5"},
 };
 
 /* Words of a name that say how a model was trained on, or who publishes it, but not its shape. */

@@ -47,19 +47,33 @@ static int64_t elements_of(const hr_weight_shape *shape)
   return shape->count * shape->rows * shape->columns;
 }
 
+/* A router's bias that only chooses experts is a buffer of the checkpoint, which no gradient moves. */
+static bool is_buffer(const hr_model *model, int group, hr_weight_role weight)
+{
+  return weight == HR_WEIGHT_ROUTER_BIAS && group >= 0 && !model->groups[group].experts.router_bias;
+}
+
+/* One operator has the norms that Gemma 4 has beside experts, and the weights of one of them. */
+static int64_t weights_of_more_norms(const hr_model *model, int group)
+{
+  const int64_t norms = group < 0 ? 0 : model->groups[group].norms;
+  return norms > 4 ? (norms - 4) * model->hidden : 0;
+}
+
 /* Weights that several operators read (tied logits, the maps of latent attention) count once. */
 static int64_t weights_of_group(const hr_model *model, int group)
 {
   hr_weight_shapes shapes;
   bool counted[HR_WEIGHT_ROLE_COUNT] = {false};
-  int64_t sum = 0;
+  int64_t sum = weights_of_more_norms(model, group);
   hr_list_weights(model, group < 0 ? NULL : &model->groups[group], &shapes);
   for (size_t i = 0; i < operators.count; i++) {
     const hr_operator *op = &operators.items[i];
     if (group < 0 ? op->in_layer : !(op->groups >> group & 1))
       continue;
     for (size_t w = 0; w < HR_OPERATOR_WEIGHTS_MAX && op->weights[w]; w++) {
-      sum += counted[op->weights[w]] ? 0 : elements_of(&shapes.of[op->weights[w]]);
+      const bool counts = !counted[op->weights[w]] && !is_buffer(model, group, op->weights[w]);
+      sum += counts ? elements_of(&shapes.of[op->weights[w]]) : 0;
       counted[op->weights[w]] = true;
     }
   }
