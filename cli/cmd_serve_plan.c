@@ -10,7 +10,8 @@ static hr_status write_plan(const cli_run *run, const cli_serve_work *work, cons
     return hr_report_serve_plan(output->stream, &output->options, &subject, plan, error);
   const hr_serve_point *point = plan->fleet_count > 0 ? plan->fleets[0].point : plan->cheapest;
   if (!point)
-    cli_fail(0, "--emit: no plan %s", plan->count > 0 ? "meets the limits" : "fits");
+    cli_fail(0, "--emit: no plan %s; the report without --emit says why",
+             plan->count > 0 ? "meets the limits" : "fits");
   return point ? hr_report_serve_command(output->stream, &subject, plan, point, name, error) : HR_OK;
 }
 
