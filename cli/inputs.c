@@ -100,6 +100,8 @@ static bool stores_in_fp8(const cli_run *run)
 
 static int store_in_fp8(const cli_run *run, hr_model *model)
 {
+  if (run->options.phase == HR_PHASE_TRAIN)
+    return CLI_GO_ON; /* weights stay: hr_workload.fp8_linears */
   hr_error error = {.status = HR_OK};
   hr_status status = hr_model_store_in_fp8(model, run->options.phase, !run->given[CLI_OPTION_weights],
                                            !run->given[CLI_OPTION_kv_cache], &error);
@@ -277,6 +279,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   workload->flash = options->flash_attention;
   if (run->given[CLI_OPTION_dtype] && !stores_in_fp8(run))
     workload->dtype = options->dtype; /* commands with a device call cli_set_formats() */
+  workload->fp8_linears = stores_in_fp8(run) && workload->phase == HR_PHASE_TRAIN;
   set_cache_format(run, workload);
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: needs --phase decode");

@@ -8,7 +8,7 @@
 
 #define WIDTH_ELSEWHERE 80
 #define HELP_COLUMN 28
-#define HELP_SIZE 900
+#define HELP_SIZE 1200
 
 /* A part of a help text is no longer than the whole. */
 #define CLI_OPTION(group, member, long_name, short_name, kind, least, most, argument, help) \

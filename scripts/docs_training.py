@@ -16,6 +16,7 @@ from docs_rows import rows, table
 TRAINING_SPEEDS = "published/training_speeds.csv"
 MPT_RUNS = {"h100-sxm": "MPT, H100", "a100-sxm4-80gb": "MPT, A100 80 GB", "a100-sxm4-40gb": "MPT, A100 40 GB"}
 OTHER_RUNS = "torchtitan, fms-fsdp, llm.c"
+FP8_RUNS = "in fp8: MPT, Megatron-Bridge"
 WITHIN = 1.25
 RECOMPUTED = {"none": ["none"], "full": ["full"], "half": ["none", "full"]}  # half: every other layer
 
@@ -40,6 +41,8 @@ class Speed:
         self.ratio, self.most, self.least = (self.measured_ns / self.time(f"step_time{end}_ns") for end in ("", "_low", "_high"))
 
     def group(self):
+        if "fp8" in self.row.precision:
+            return FP8_RUNS
         return MPT_RUNS[self.row.device] if self.row.source == "llm-foundry" else OTHER_RUNS
 
     def time(self, name):
@@ -79,7 +82,7 @@ def share_in_interval(found):
 
 def speeds_table():
     lines = []
-    for group in [*MPT_RUNS.values(), OTHER_RUNS]:
+    for group in [*MPT_RUNS.values(), OTHER_RUNS, FP8_RUNS]:
         found = speeds_of(group)
         ratios = [speed.ratio for speed in found]
         lines.append([group, len(found), f"{median_speed(found):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}",
@@ -87,8 +90,22 @@ def speeds_table():
     return table(["runs", "rows", "median", "range", "within 25%", "in the interval"], lines)
 
 
+def in_bf16(options):
+    return options.replace("--dtype fp8", "--dtype bf16")
+
+
+def fp8_training_table():
+    """Of fp8 runs, and what bf16 would have been predicted."""
+    lines = []
+    for speed in speeds_of(FP8_RUNS):
+        model = speed.steps[0]["model"]
+        lines.append([f"{speed.row.source}, {model['layers']} × {model['hidden']}", f"{speed.row.gpus} × {speed.row.device}, {speed.length}",
+                      f"{speed.row.tokens_per_s_per_gpu:,}", f"{speed.ratio:.2f}", f"{Speed(speed.row, in_bf16).ratio:.2f}"])
+    return table(["run, layers × hidden", "devices, tokens", "tokens/s", "predicted over it", "if it were in bf16"], lines)
+
+
 def mpt_runs():
-    return [speed for speed in speeds() if speed.group() != OTHER_RUNS]
+    return [speed for speed in speeds() if speed.group() in MPT_RUNS.values()]
 
 
 def best_factor(found, part_ns):

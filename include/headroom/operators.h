@@ -240,7 +240,10 @@ typedef struct hr_operator {
   bool persistent;   /* the same: a part of the one kernel that runs a decode step on a GPU of compute capability 9.0 to
                       11.x; false in lists for no device */
   int64_t page_size; /* tokens of a page of the cache that attention reads in decode; 0: 16 */
-  bool rounded;      /* HR_KIND_GEMM of a server: the kernel before it writes its first operand in 8 bits */
+  bool rounded;      /* another kernel has written its first operand in 8 bits: that before a GEMM of a server, or with
+                        `rounds_twice` the operator before it */
+  bool rounds_twice; /* HR_KIND_GEMM and _GROUPED_GEMM of a training step with fp8_linears: the first operand, unless
+                        `rounded`, is scaled by its largest element and written twice, as it is and transposed */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 768

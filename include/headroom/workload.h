@@ -99,6 +99,8 @@ typedef struct hr_workload {
                              divides the layers and p the microbatches; 0: as 1 */
   int64_t page_size; /* decode: tokens of a page of the KV cache, which a sequence takes whole; 0: times are those of
                              pages of 16, and memory is that of the tokens */
+  bool fp8_linears;  /* train: linear layers inside layers multiply in fp8, forward and for both gradients; weights,
+                        gradients and everything else stay in `dtype`, and memory is counted so */
 } hr_workload;
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and

@@ -1115,6 +1115,7 @@ class hr_workload(Structure):
         ("flash", c_int),
         ("virtual_stages", c_int64),
         ("page_size", c_int64),
+        ("fp8_linears", c_bool),
     ]
 
 
@@ -1157,6 +1158,7 @@ class hr_operator(Structure):
         ("persistent", c_bool),
         ("page_size", c_int64),
         ("rounded", c_bool),
+        ("rounds_twice", c_bool),
     ]
 
 

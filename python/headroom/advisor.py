@@ -220,6 +220,8 @@ def read_model(model: ModelLike, options: Mapping[str, Any]) -> Tuple[Any, str]:
         _models.set_weights(read, "weights", options["weights"])
     if stores_in_fp8(options):
         phase = _options.WORKLOAD["phase"][1]("phase", options.get("phase", "forward"))
+        if phase == c.HR_PHASE_TRAIN:
+            return read, name
         call(library().hr_model_store_in_fp8, byref(read), phase, "weights" not in options, "kv_cache" not in options)
     return read, name
 
@@ -249,6 +251,7 @@ def workload_of(options: Mapping[str, Any], model: Any, hardware: Optional[Any])
         workload.context = workload.sequence
     elif workload.phase != c.HR_PHASE_DECODE:
         raise InvalidError("context: needs the phase decode")
+    workload.fp8_linears = workload.phase == c.HR_PHASE_TRAIN and stores_in_fp8(options)
     dtype = NONE if stores_in_fp8(options) else dtype_of(options)
     if dtype != NONE:
         workload.dtype = dtype

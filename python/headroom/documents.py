@@ -177,6 +177,7 @@ class Workload(Row):
     flash_attention: str
     virtual_stages: int
     page_size: int
+    fp8_linears: bool
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ static const hr_column workload_fields[] = {
     {"flash_attention", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, flash_name, hr_workload, flash)},
     {"virtual_stages", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, virtual_stages)},
     FIELD(page_size),
+    FIELD(fp8_linears),
 };
 #undef FIELD
 
@@ -145,6 +146,8 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
     hr_append_item(to, size, "KV cache in %s", hr_kv_format_name(w->kv_cache));
   if (w->page_size > 0)
     hr_append_item(to, size, "pages of %" PRId64, w->page_size);
+  if (w->fp8_linears)
+    hr_append_item(to, size, "linear layers in fp8");
 }
 
 void hr_print_workload(const hr_document *document, const hr_workload *workload)

@@ -325,6 +325,9 @@ static void print_head(const hr_document *document, const hr_subject *subject, c
   else
     hr_print_field(document, "training", "global batch of %" PRId64 " × %s tokens: %s a step", options->global_batch,
                    sequence, step);
+  if (subject->workload->fp8_linears)
+    hr_print_field(document, "formats", "GEMMs of linear layers fp8, all else %s",
+                   hr_dtype_name(subject->workload->dtype));
   for (size_t i = 0; i < plan->count_of_devices; i++)
     print_count(document, plan, &plan->counts[i]);
 }

@@ -56,6 +56,8 @@ class Commands(Folder):
 
     def test_documents_and_tables_are_those_of_the_command(self):
         self.same(headroom.describe("llama-2-7b"), "describe", "llama-2-7b")
+        self.same(headroom.advise("llama-3-8b", device="h200", dtype="fp8", phase="train"),
+                  "advise", "llama-3-8b", "-d", "h200", "--dtype", "fp8", "--phase", "train")
         self.same(headroom.describe("llama-2-7b", device="h200", dtype="fp8", batch=3, phase="decode", context=900),
                   *"describe llama-2-7b -d h200 --dtype fp8 -b 3 --phase decode --context 900".split())
         self.same(headroom.advise("gpt2", device="h200", verbose=True), *"advise gpt2 -d h200 -v".split())
@@ -290,7 +292,8 @@ class Refusals(Folder):
                 (headroom.InvalidError, "overlap: expected a number from 0 on, found nan", dict(overlap=float("nan"))),
                 (headroom.InvalidError, "zero_stage: needs the phase train", dict(zero=2)),
                 (headroom.InvalidError, "context: needs the phase decode", dict(context=2)),
-                (headroom.UnsupportedError, "training in fp8", dict(dtype="fp8", phase="train")),
+                (headroom.InvalidError, "fp8_linears: headroom trains in 16 bits",
+                 dict(dtype="fp8", phase="train", framework="headroom")),
                 (headroom.NotFoundError, 'no device is called "h2000"; did you mean h20, h200', dict(device="h2000")),
                 (headroom.InvalidError, "network: needs devices per node", dict(device="rtx-4090", network=1))):
             self.refused(error, text, headroom.describe, "gpt2", **options)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "hardware/hardware.h"
 #include "model/layers/frameworks.h"
+#include "model/layers/operator_builder.h"
 #include "schedule/linear.h"
 
 #include <headroom/experimental/quantization.h>
@@ -33,6 +34,8 @@ static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator 
   const hr_activations activations = hr_predict_activations(*hardware, op);
   double rate = 0;
   *gemm = op->gemm;
+  if (op->rounds_twice) /* the copies stand as kernels in fp8 need their operands, k elements behind each other */
+    gemm->transpose_a = false, gemm->transpose_b = true;
   if (activations == HR_ACTIVATIONS_INT8)
     rate = (*hardware)->int8_ops_per_s;
   if (activations == HR_ACTIVATIONS_FP4)
@@ -179,6 +182,8 @@ static hr_status predict_padded(const hr_hardware *hardware, const hr_operator *
 /* Servers' are of linear layers. This library's kernel is bound by memory (src/runtime/cuda/kernels/fp8.cu). */
 static hr_rounding_cost rounding_cost(const hr_hardware *hardware, const hr_operator *op)
 {
+  if (op->rounds_twice) /* the largest element, then both copies */
+    return (hr_rounding_cost){.launch_ns = 2 * hardware->launch_ns, .bandwidth_share = hardware->bandwidth_share};
   if (op->framework == HR_FRAMEWORK_HEADROOM)
     return (hr_rounding_cost){.launch_ns = hardware->launch_ns,
                               .bandwidth_share = hardware->bandwidth_share * OWN_SHARE};
@@ -198,23 +203,25 @@ static bool rounds_itself(const hr_operator *op)
 static bool rounds_alone(const hr_hardware *hardware, const hr_operator *op)
 {
   bool framework = op->framework == HR_FRAMEWORK_EAGER || hr_is_server(op->framework) || rounds_itself(op);
-  return op->kind == HR_KIND_GEMM && framework && hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED;
+  return op->kind == HR_KIND_GEMM && framework && !op->rounds_twice &&
+         hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED;
 }
 
 /* Whether a kernel before the GEMM, or grouped GEMM, rounds its activations. Two GEMMs of one input share it. */
 static bool has_rounding(const hr_hardware *hardware, const hr_operator *op)
 {
-  bool second = op->id == HR_OP_MLP_GATE || op->id == HR_OP_SHARED_GATE || op->id == HR_OP_K_TRANSFORM ||
-                op->id == HR_OP_V_TRANSFORM || op->id == HR_OP_KV_DOWN || op->id == HR_OP_EXPERT_GATE;
+  if (op->rounds_twice)
+    return !op->rounded;
   bool framework = op->framework == HR_FRAMEWORK_COMPILED || hr_is_server(op->framework);
   bool grouped = op->kind == HR_KIND_GROUPED_GEMM && framework &&
                  hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED;
   const bool alone = rounds_alone(hardware, op) && !op->rounded;
-  return (grouped || alone) && rounding_cost(hardware, op).launch_ns > 0 && !second;
+  return (grouped || alone) && rounding_cost(hardware, op).launch_ns > 0 && !hr_shares_input(op->id);
 }
 
-#define ROUNDED_BYTES 3.0      /* of an element: read in 16 bits, written in 8 */
-#define ROUNDED_ROWS_AT_ONCE 2 /* of a multiprocessor */
+#define ROUNDED_BYTES 3.0       /* of an element: read in 16 bits, written in 8 */
+#define ROUNDED_TWICE_BYTES 6.0 /* read twice, written twice */
+#define ROUNDED_ROWS_AT_ONCE 2  /* of a multiprocessor */
 
 /* Adds what rounding the first operand takes (hr_rounding_cost), if the operator has a kernel for it. A block rounds a
  * row, so that few rows leave multiprocessors idle. */
@@ -225,8 +232,9 @@ static void add_rounding(const hr_hardware *hardware, const hr_operator *op, hr_
   const hr_rounding_cost cost = rounding_cost(hardware, op);
   bool grouped = op->kind == HR_KIND_GROUPED_GEMM;
   double rows = (double)(grouped ? op->rows : op->gemm.m), columns = (double)op->gemm.k;
+  const double bytes = op->rounds_twice ? ROUNDED_TWICE_BYTES : ROUNDED_BYTES;
   double waves = ceil(rows / (ROUNDED_ROWS_AT_ONCE * (double)hardware->multiprocessors));
-  double moved_ns = hr_transfer_ns(hardware, ROUNDED_BYTES * rows * columns, cost.bandwidth_share);
+  double moved_ns = hr_transfer_ns(hardware, bytes * rows * columns, cost.bandwidth_share);
   double busy_ns = p->time_ns - p->launch_ns;
   p->rounding_ns = cost.launch_ns + fmax(moved_ns, waves * columns * cost.element_ns);
   finish(hardware, op, HR_FP8_E4M3, busy_ns + p->rounding_ns, p);

@@ -111,6 +111,20 @@ static const struct {
     {HR_OP_SHARED_DOWN, HR_LINEAR_SHARED_DOWN},
 };
 
+bool hr_has_linear_layers(hr_operator_id id)
+{
+  size_t i = 0;
+  while (i < sizeof weights_of / sizeof *weights_of && weights_of[i].id != id)
+    i++;
+  return i < sizeof weights_of / sizeof *weights_of;
+}
+
+bool hr_shares_input(hr_operator_id id)
+{
+  return id == HR_OP_MLP_GATE || id == HR_OP_SHARED_GATE || id == HR_OP_K_TRANSFORM || id == HR_OP_V_TRANSFORM ||
+         id == HR_OP_KV_DOWN || id == HR_OP_EXPERT_GATE;
+}
+
 /* The projections of Kimi's scans are the linear layers of attention by their names. */
 static hr_operator_id named_operator(const hr_layer_group *layer, hr_operator_id id)
 {

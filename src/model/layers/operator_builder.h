@@ -60,6 +60,12 @@ void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator
  *  with unquantized weights. `layer`: of the model; NULL: outside of layers. */
 const hr_weight_format *hr_format_of_operator(const hr_model *model, const hr_layer_group *layer, hr_operator_id id);
 
+/** Whether it computes linear layers that may have a format of their own: not the router, nor logits. */
+bool hr_has_linear_layers(hr_operator_id id);
+
+/** Whether the operator before it has the same input. */
+bool hr_shares_input(hr_operator_id id);
+
 /** A linear layer y = x Wᵀ over `rows` rows. Here and below its weights are read in their own format. */
 void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs);
 

@@ -62,8 +62,8 @@ hr_status hr_model_store_in_fp8(hr_model *model, hr_phase phase, bool weights, b
   HR_NEED(error, model);
   if (phase == HR_PHASE_TRAIN)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                   "training in fp8 keeps weights in 16 bits and rounds the operands of each GEMM, which is not "
-                   "predicted");
+                   "training in fp8 keeps weights in 16 bits and rounds the operands of each GEMM: "
+                   "hr_workload.fp8_linears");
   if (cache)
     model->quantization.kv_cache = HR_KV_FP8;
   return weights && model->quantization.format_count == 0 ? hr_model_set_weights(model, "fp8", error) : HR_OK;

@@ -171,6 +171,9 @@ static hr_status check_virtual_stages(const hr_workload *w, const hr_model *mode
 /* What only a training step has: optimizer state, gradients, activations to compute again. */
 static hr_status check_training(const hr_workload *workload, hr_error *error)
 {
+  const hr_framework by = workload->framework;
+  if (workload->fp8_linears && (by == HR_FRAMEWORK_HEADROOM || hr_is_transformers(by)))
+    return hr_fail(error, HR_ERROR_INVALID, "fp8_linears: %s trains in 16 bits", hr_framework_name(by));
   if ((unsigned)workload->recompute >= RECOMPUTE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "recompute: %d is not a kind of recomputation", (int)workload->recompute);
   if (workload->phase == HR_PHASE_TRAIN)
@@ -179,6 +182,8 @@ static hr_status check_training(const hr_workload *workload, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "zero_stage: needs the phase train");
   if (workload->recompute != HR_RECOMPUTE_NONE)
     return hr_fail(error, HR_ERROR_INVALID, "recompute: needs the phase train");
+  if (workload->fp8_linears)
+    return hr_fail(error, HR_ERROR_INVALID, "fp8_linears: needs the phase train");
   return HR_OK;
 }
 

@@ -4,6 +4,7 @@
  * Sizes: Anthony et al. 2024 (arXiv 2401.14489), Table II, for unequal K and V heads: docs/operators.md. */
 #include "model/layers/layer_kinds.h"
 #include "model/layers/operator_tensors.h"
+#include "model/operators/fp8_linears.h"
 #include "model/operators/framework.h"
 #include "model/operators/fused.h"
 
@@ -256,6 +257,7 @@ static hr_status end(hr_operator_builder *builder, hr_error *error)
                    HR_OPERATORS_MAX);
   hr_apply_framework(builder->model, workload, builder->to);
   hr_fuse_operators(builder->model, workload, builder->to);
+  hr_multiply_in_fp8(workload, builder->to);
   return sum_up(builder->to, error);
 }
 
