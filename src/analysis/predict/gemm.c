@@ -161,12 +161,6 @@ static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm)
   return hr_max64(1, hardware->tile_k_bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
 }
 
-/* Returns the share of the bandwidth that whole stores reach. */
-static double whole_store_share(const hr_hardware *hardware)
-{
-  return hardware->store_share > 0 ? hardware->store_share : hardware->bandwidth_share;
-}
-
 /* Whether rows of the result are multiples of 16 bytes, but not of a sector. Narrower ones are part of the alignment's
  * loss. */
 static bool writes_parts_of_sectors(const hr_gemm *gemm, int64_t result_bytes)
@@ -269,14 +263,10 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_MIN);
   problem.depth_step = depth_step(hardware, gemm);
-  bool misaligned = p->alignment < TMA_BYTES && !hardware->simt_formats[gemm->dtype];
-  problem.split_k_bytes = hardware->split_k_bytes;
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
-  problem.store_share = whole_store_share(hardware);
   problem.split_ns = hardware->split_ns;
   /* An A100 leaves k of 16 × 3 × 30,000,000 whole: 780 ms; n = 2, aligned to 4 bytes, takes 5.7 ms. */
-  bool odd = misaligned && p->alignment < WORD_BYTES;
-  problem.split_waves = odd ? 0 : 1;
+  problem.whole_k = p->alignment < WORD_BYTES && !hardware->simt_formats[gemm->dtype];
   problem.rate_slowdown = row_slowdown(hardware, gemm, problem.element_bytes) * small_tile_slowdown(hardware, gemm);
   problem.step_ns = hardware->gemm_step_ns;
   return problem;
@@ -298,6 +288,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   problem.alignment_share = share;
   problem.by_edge = by_edge;
   set_family(gemm, &p, &problem);
+  problem.highest_clock = hr_is_misaligned(&problem) ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
   const double exposed = problem.family ? 1 : hardware->store_exposed; /* compute hides none of a family's stores */
   problem.slot_ns_per_stored =
       exposed * (double)problem.slots * hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);

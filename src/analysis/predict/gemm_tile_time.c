@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a tiling: of a tile on its slot by each kind of kernel, waves, splits of k, memory, and the clock. */
-#include "analysis/predict/gemm_tile_time.h"
-
 #include "analysis/predict/gemm_family.h"
+#include "analysis/predict/gemm_tiling.h"
+
 #include "base/checked.h"
 #include "hardware/hardware.h"
 
@@ -55,7 +55,7 @@ static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *tilin
   double active = fmin((double)(tiling->tiles * tiling->splits), (double)problem->slots);
   bool by_reach = hardware->reach > 0 && !problem->family;
   double drawn = by_reach ? fmin(1, active / (double)problem->slots * hardware->reach) : 1;
-  double store_ns = hr_transfer_ns(hardware, stored, problem->store_share);
+  double store_ns = hr_transfer_ns(hardware, stored, hardware->store_share);
   if (hr_is_cached(hardware, loaded + stored))
     return loaded / drawn * 1e9 / hr_cache_rate(hardware) + fmin(stored * 1e9 / hr_cache_rate(hardware), store_ns);
   double sector_ns = stored * problem->sector_ns_per_byte;
@@ -72,10 +72,10 @@ static double clock_of(const hr_tiling_problem *problem, double slow_ns)
   double late = slow_ns / BURST_NS;
   if (hardware->about.clock == HR_CLOCK_BURST && hardware->burst > 1)
     clock *= 1 + (hardware->burst - 1) / (1 + late * late);
-  return fmin(clock, fmax(hardware->boost, fmax(hardware->burst, 1)));
+  return fmin(clock, problem->highest_clock);
 }
 
-static bool is_misaligned(const hr_tiling_problem *problem)
+bool hr_is_misaligned(const hr_tiling_problem *problem)
 {
   return problem->family && problem->family->misaligned;
 }
@@ -84,7 +84,7 @@ static bool is_misaligned(const hr_tiling_problem *problem)
 static double reduction_ns(const hr_tiling_problem *problem, int64_t splits)
 {
   const hr_gemm *gemm = problem->gemm;
-  double part_bytes = is_misaligned(problem) ? (double)problem->result_bytes : 4;
+  double part_bytes = hr_is_misaligned(problem) ? (double)problem->result_bytes : 4;
   double bytes = 2.0 * part_bytes * (double)splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
   double parts_ns = problem->split_ns + (problem->cost ? (double)splits * problem->cost->part_ns : 0);
   return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + parts_ns : 0;
@@ -205,33 +205,15 @@ static void set_family_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
   tiling->refill_ns = tiling->waves > REFILL_WAVES ? problem->cost->refill_ns : 0;
 }
 
-/* A multiprocessor takes at least the arithmetic, the steps and the stores of its tiles. */
-static double family_min_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
-{
-  const double area = (double)(tiling->tile.m * tiling->tile.n);
-  double element_ns = problem->element_ns, steps_ns = problem->steps_ns;
-  if (tiling->splits > 1) {
-    element_ns /= (double)tiling->splits;
-    steps_ns = (double)(problem->gemm->k / (tiling->splits * problem->depth_step)) * problem->cost->step_ns;
-  }
-  return (double)tiling->waves * (area * (element_ns + problem->stored_ns) + steps_ns);
-}
-
 /* Rounding decides about a tiling that is exactly as fast. */
 #define ROUNDING 1e-12
 
-/* The highest clock that a tiling may have over the settled one. Misaligned kernels are measured at their limit. */
-static double highest_clock(const hr_tiling_problem *problem)
-{
-  const hr_hardware *hardware = problem->hardware;
-  return is_misaligned(problem) ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
-}
-
 /* Whether waves of `slow_ns` at the settled clock and a split's reduction take more than `max_ns`: compute and memory
  * overlap, and the clock is that of clock_of(). */
-static bool exceeds(const hr_tiling_problem *problem, double clock, double slow_ns, double reduction_ns, double max_ns)
+static bool exceeds(const hr_tiling_problem *problem, double slow_ns, double reduction_ns, double max_ns)
 {
-  double memory_ns = problem->memory_min_ns, compute_ns = slow_ns / clock + reduction_ns;
+  double clock = problem->highest_clock, memory_ns = problem->memory_min_ns;
+  double compute_ns = slow_ns / clock + reduction_ns;
   double cube = compute_ns * compute_ns * compute_ns;
   if (clock > 1 && problem->hardware->about.clock != HR_CLOCK_BURST) {
     double faster = slow_ns * slow_ns * (slow_ns < problem->matrix_ns ? slow_ns : problem->matrix_ns);
@@ -240,15 +222,9 @@ static bool exceeds(const hr_tiling_problem *problem, double clock, double slow_
   return cube + memory_ns * memory_ns * memory_ns > max_ns * max_ns * max_ns * (1 + ROUNDING);
 }
 
-static int64_t waves_of(const hr_tiling_problem *problem, const hr_tiling *tiling)
-{
-  return hr_ceil_div(tiling->tiles * tiling->splits, problem->slots);
-}
-
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling)
 {
-  bool fixed_clock = is_misaligned(problem); /* theirs is measured at its limit */
-  tiling->waves = waves_of(problem, tiling);
+  tiling->waves = hr_ceil_div(tiling->tiles * tiling->splits, problem->slots);
   tiling->refill_ns = 0;
   if (problem->family)
     set_family_slot(problem, tiling);
@@ -256,9 +232,9 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tili
     set_slot(problem, tiling);
   tiling->reduction_ns = reduction_ns(problem, tiling->splits);
   double slow_ns = (double)tiling->waves * tiling->slot_ns * tiling->slowdown + tiling->refill_ns;
-  if (max_ns < INFINITY && exceeds(problem, highest_clock(problem), slow_ns, tiling->reduction_ns, max_ns))
+  if (max_ns < INFINITY && exceeds(problem, slow_ns, tiling->reduction_ns, max_ns))
     return false;
-  tiling->clock = fixed_clock ? 1 : clock_of(problem, slow_ns);
+  tiling->clock = clock_of(problem, slow_ns);
   tiling->compute_ns = slow_ns / tiling->clock + tiling->reduction_ns;
   tiling->memory_ns = memory_ns(problem, tiling);
   tiling->busy_ns = hr_overlap(tiling->compute_ns, tiling->memory_ns);
@@ -279,10 +255,10 @@ static bool stays_whole(const hr_tiling_problem *problem)
 static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
-  int64_t units = problem->slots * problem->split_waves, tiles = tiling->tiles;
-  if (tiles * 2 > units || hardware->about.kind != HR_HARDWARE_GPU || stays_whole(problem))
+  int64_t units = problem->slots, tiles = tiling->tiles;
+  if (problem->whole_k || tiles * 2 > units || hardware->about.kind != HR_HARDWARE_GPU || stays_whole(problem))
     return 1;
-  int64_t bytes = problem->split_k_bytes > 0 ? problem->split_k_bytes : SPLIT_BYTES_MIN;
+  int64_t bytes = hardware->split_k_bytes > 0 ? hardware->split_k_bytes : SPLIT_BYTES_MIN;
   int64_t least = hr_max64(1, bytes / problem->element_bytes);
   return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
 }
@@ -295,20 +271,14 @@ static double started_ns(const hr_tiling_problem *problem, const hr_tiling *tili
 
 static void keep_faster(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
-  const double best_ns = best->busy_ns + best->started_ns;
-  if (problem->family) { /* most tilings end here: a launch takes no less than the shortest */
-    tiling->waves = waves_of(problem, tiling);
-    if (exceeds(problem, problem->highest_clock, family_min_ns(problem, tiling), 0, best_ns))
-      return;
-  }
   tiling->started_ns = started_ns(problem, tiling);
-  const double max_ns = best_ns - tiling->started_ns;
+  const double max_ns = best->busy_ns + best->started_ns - tiling->started_ns;
   if (hr_set_tiling_time(problem, max_ns, tiling) && tiling->busy_ns < max_ns)
     *best = *tiling;
 }
 
 /* Doubles the splits up to the most. */
-static void keep_faster_doubled(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
+void hr_keep_faster_doubled(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
   int64_t most = max_splits(problem, tiling);
   for (tiling->splits = problem->split_ns > 0 ? 1 : most; tiling->splits <= most;
@@ -338,32 +308,32 @@ void hr_set_family_terms(hr_tiling_problem *problem)
   const hr_gemm_kernel_cost *cost = problem->cost;
   const double share = cost->matrix_share > 0 ? cost->matrix_share : 1, bytes = (double)problem->result_bytes;
   problem->parts = parts_of(problem);
-  problem->highest_clock = highest_clock(problem);
-  problem->element_ns = 2 * (double)problem->gemm->k * problem->slot_ns_per_flop / share;
-  problem->stored_ns = cost->store_bytes_per_ns > 0 ? bytes / cost->store_bytes_per_ns : 0;
-  problem->waves_per_tile = 1 / (double)problem->slots;
+  problem->memory_min_ns = memory_ns(problem, &(hr_tiling){.waves = 1});
+  problem->element_ns = 2 * (double)problem->gemm->k * problem->slot_ns_per_flop / share +
+                        (cost->store_bytes_per_ns > 0 ? bytes / cost->store_bytes_per_ns : 0);
   problem->steps_ns = (double)(problem->gemm->k / problem->depth_step) * cost->step_ns;
 }
 
-/* Tiles up to which waves are counted in floating point: half a tile is then far more than its rounding. */
-#define COUNTED_TILES ((int64_t)1 << 30)
-
-bool hr_is_slower_tile(const hr_tiling_problem *problem, int64_t area, int64_t tiles, const hr_tiling *best)
+/* Whether a tile is slower than *best whatever the splits of k are, as most tiles of large GEMMs are: a multiprocessor
+ * takes at least the arithmetic, the steps and the stores of its tiles. */
+static bool is_slower_tile(const hr_tiling_problem *problem, const hr_tiling *tiling, const hr_tiling *best)
 {
-  const bool whole = problem->parts < 2 || tiles * 2 > problem->slots * problem->family->split_waves;
-  if (!whole || tiles > COUNTED_TILES)
+  if (problem->parts > 1 && tiling->tiles * 2 <= problem->slots * problem->family->split_waves)
     return false;
-  const double waves = (double)((int64_t)(((double)tiles - 0.5) * problem->waves_per_tile) + 1);
-  const double least_ns = waves * ((double)area * (problem->element_ns + problem->stored_ns) + problem->steps_ns);
-  return exceeds(problem, problem->highest_clock, least_ns, 0, best->busy_ns + best->started_ns);
+  const double waves = (double)hr_ceil_div(tiling->tiles, problem->slots);
+  const double area = (double)(tiling->tile.m * tiling->tile.n);
+  return exceeds(problem, waves * (area * problem->element_ns + problem->steps_ns), 0,
+                 best->busy_ns + best->started_ns);
 }
 
 /* The library splits k until the tiles fill a number of whole waves. */
-static void keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
+void hr_keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
   const hr_gemm_family *family = problem->family;
   int64_t slots = problem->slots, most = problem->parts;
   bool whole = !family->splits_always || tiling->tiles * 2 > slots || most < 2;
+  if (is_slower_tile(problem, tiling, best))
+    return;
   tiling->splits = 1;
   if (whole)
     keep_faster(problem, tiling, best);
@@ -373,12 +343,4 @@ static void keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tilin
       keep_faster(problem, tiling, best);
     last = hr_max64(last, tiling->splits);
   }
-}
-
-void hr_keep_faster_tiling(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
-{
-  if (problem->family)
-    keep_faster_waves(problem, tiling, best);
-  else
-    keep_faster_doubled(problem, tiling, best);
 }

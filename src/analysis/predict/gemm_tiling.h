@@ -14,10 +14,8 @@ typedef struct hr_tiling_problem {
   size_t shape_count;
   int64_t slots, element_bytes;
   int64_t result_bytes;                /* of an element of the result: 2 for operands of 8 bits */
-  int64_t split_k_bytes;               /* least of a split; 0: not given */
   int64_t depth_step;                  /* elements of k per step */
   double slot_ns_per_flop;             /* of one slot at the library's rate */
-  double store_share;                  /* of the bandwidth, at which the result is written */
   double slot_ns_per_stored;           /* per element of the result: the part of its store that compute does not hide */
   double alignment_share;              /* of the reference tile; 1: aligned */
   bool by_edge;                        /* smaller tiles lose more by misalignment: with their edge, not their area */
@@ -26,21 +24,20 @@ typedef struct hr_tiling_problem {
   double load_a, load_b;               /* times as long that loads of A and B take by their alignment; of a family */
   double sector_ns_per_byte;           /* of a result whose rows are parts of sectors; 0: no limit of its own */
   double split_ns;                     /* of splitting k */
-  int64_t split_waves;                 /* that the splits fill at most */
+  bool whole_k;                        /* without a family: k is not split */
   double step_ns;                      /* of an aligned tile, for each step along k */
   double row_loads;                    /* times as long that reading from memory takes by the rows of B, at least 1 */
   double rate_slowdown; /* of arithmetic, by rows along k that lie far apart or by small tiles, at least 1 */
   double matrix_ns;     /* useful FLOPs at the library's rate */
   double loaded_bytes;  /* of the operands, each as often as it must be read */
-  double memory_min_ns; /* that every tiling takes at least; 0: not known */
+  double
+      highest_clock; /* that a tiling may have over the settled one; misaligned kernels are measured at their limit */
 
-  /* hr_set_family_terms() sets what all tiles of a family have in common. */
+  /* What all tiles of a family have in common; 0 without one. */
   int64_t parts;        /* of k, at most */
-  double highest_clock; /* over the settled one */
-  double element_ns;    /* arithmetic of an element of the result on its slot */
-  double stored_ns;     /* and of its store */
+  double memory_min_ns; /* that every tiling takes at least */
+  double element_ns;    /* arithmetic and store of an element of the result on its slot */
   double steps_ns;      /* beginnings of the steps along the whole of k */
-  double waves_per_tile;
 } hr_tiling_problem;
 
 /** The result cut into tiles of one shape, and its time. */
@@ -60,7 +57,22 @@ typedef struct hr_tiling {
   double started_ns; /* that a launch takes more than the shortest, by the multiprocessors that have a tile */
 } hr_tiling;
 
+/** Whether a family of misaligned kernels computes the problem. */
+bool hr_is_misaligned(const hr_tiling_problem *problem);
+
 /** The fastest tiling, as the library's heuristics aim to choose. */
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem);
+
+/** Sets what all tiles of the problem's family have in common. */
+void hr_set_family_terms(hr_tiling_problem *problem);
+
+/** Sets the time of a tiling of given tile, splits and tiles; false, without it, if that is more than `max_ns`
+ *  anyway. */
+bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling);
+
+/** Set *best to the fastest split of k with the tile of `tiling`, if that is faster than *best; change *tiling. In waves,
+ *  as a family splits k; in doubled numbers without one. */
+void hr_keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best);
+void hr_keep_faster_doubled(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best);
 
 #endif
