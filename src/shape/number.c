@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shape/number.h"
 
+#include "base/random.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -214,16 +216,6 @@ double hr_dtype_rounding_error(hr_dtype dtype, double value)
   return hr_dtype_rounding(dtype) * fmax(fabs(value), normal);
 }
 
-/* SplitMix64's hash of a counter. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
- * generators", 2014. */
-static uint64_t mix(uint64_t counter)
-{
-  uint64_t z = counter * 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 /* 25 random bits including the sign: exact in a float, so that every dtype rounds the same number. */
 static float uniform(uint32_t half)
 {
@@ -235,7 +227,7 @@ static void make_uniform(uint64_t key, size_t first, size_t count, float *values
 {
   for (size_t i = 0; i < count;) {
     size_t index = first + i;
-    uint64_t bits = mix(key + index / 2);
+    uint64_t bits = hr_mix_bits((key + index / 2) * HR_RANDOM_STEP); /* a hash of the counter */
     if (index % 2 == 0)
       values[i++] = uniform((uint32_t)bits);
     if (i < count)
@@ -245,7 +237,7 @@ static void make_uniform(uint64_t key, size_t first, size_t count, float *values
 
 uint64_t hr_numbers_key(uint64_t seed)
 {
-  return mix(seed ^ 0xD1B54A32D192ED03u);
+  return hr_mix_bits((seed ^ 0xD1B54A32D192ED03u) * HR_RANDOM_STEP);
 }
 
 void hr_numbers_uniform(hr_dtype dtype, uint64_t seed, size_t first, size_t count, void *to)

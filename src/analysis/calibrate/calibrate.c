@@ -9,6 +9,7 @@
 #include "analysis/validate/rows.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/random.h"
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 
@@ -73,14 +74,10 @@ static void set_weights(calibration *c)
     c->weights[i] = (rows[i].measured_ns < HR_CALIBRATED_SHORT_NS ? SMALL_WEIGHT : 1) / sqrt(sizes[group_of(&rows[i])]);
 }
 
-/* Mixes numbers well, so that parts are of equal size. Source: Steele et al. 2014 (OOPSLA, "Fast splittable
- * pseudorandom number generators"), the finalizer of SplitMix64. */
+/* Mixes a number into a hash well, so that parts are of equal size. */
 static uint64_t mix(uint64_t hash, int64_t number)
 {
-  hash += (uint64_t)number + UINT64_C(0x9E3779B97F4A7C15);
-  hash = (hash ^ (hash >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-  hash = (hash ^ (hash >> 27)) * UINT64_C(0x94D049BB133111EB);
-  return hash ^ (hash >> 31);
+  return hr_mix_bits(hash + (uint64_t)number + HR_RANDOM_STEP);
 }
 
 /* Rows of one matrix with several m stay together: they resemble each other. */

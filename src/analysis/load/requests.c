@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requests of a load: their arrivals and lengths. */
 #include "analysis/load/simulation.h"
+#include "base/random.h"
 
 #include <math.h>
 
-/* SplitMix64 (Steele, Lea and Flood 2014): every seed gives its own sequence. */
-static uint64_t next_bits(uint64_t *state)
-{
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-/* 0 … below 1. */
-static double next_share(uint64_t *state)
-{
-  return (double)(next_bits(state) >> 11) * 0x1p-53;
-}
-
 static int64_t next_between(uint64_t *state, int64_t least, int64_t most)
 {
-  return least + (int64_t)(next_share(state) * (double)(most - least + 1));
+  return least + (int64_t)(hr_next_share(state) * (double)(most - least + 1));
 }
 
 void hr_load_fill_requests(const hr_load_options *load, hr_load_record *records)
@@ -36,7 +22,7 @@ void hr_load_fill_requests(const hr_load_options *load, hr_load_record *records)
       record->arrival_ns = load->trace[i].arrival_ns;
       record->prompt = load->trace[i].prompt, record->output = load->trace[i].output;
     } else if (load->rate_per_s > 0) {
-      clock -= log(1 - next_share(&arrivals)) / load->rate_per_s * 1e9;
+      clock -= log(1 - hr_next_share(&arrivals)) / load->rate_per_s * 1e9;
       record->arrival_ns = clock;
     }
   }

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 
@@ -247,23 +248,14 @@ void hr_points_draw_options_init(hr_points_draw_options *options, size_t size)
   HR_INIT(options, size, (hr_points_draw_options){.seed = 1, .kinds = DRAWN_KINDS, .count = 200, .dtype = HR_BF16});
 }
 
-/* Splitmix64. Source: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014. */
-static uint64_t next(uint64_t *state)
-{
-  uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-  return z ^ (z >> 31);
-}
-
 static int64_t below(uint64_t *state, int64_t count)
 {
-  return (int64_t)(next(state) % (uint64_t)count);
+  return (int64_t)(hr_next_random(state) % (uint64_t)count);
 }
 
 static int64_t log_uniform(uint64_t *state, int64_t least, int64_t most)
 {
-  double u = (double)(next(state) >> 11) * 0x1p-53;
+  double u = hr_next_share(state);
   int64_t value = (int64_t)floor((double)least * exp(u * log((double)(most + 1) / (double)least)));
   return value < least ? least : value > most ? most : value;
 }
@@ -314,8 +306,8 @@ static hr_status draw_point(const hr_hardware *hardware, const hr_points_draw_op
 {
   uint64_t state = options->seed;
   bool odd = index % ODD_EVERY == ODD_EVERY - 1;
-  state = next(&state) + (uint64_t)index * STREAMS + (uint64_t)kind;
-  state = next(&state);
+  state = hr_next_random(&state) + (uint64_t)index * STREAMS + (uint64_t)kind;
+  state = hr_next_random(&state);
   *point = empty_point(kind);
   for (int i = 0; i < TRIES_MAX; i++) {
     if (attends(kind))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses points of a sweep and their order. */
 #include "base/error.h"
+#include "base/random.h"
 #include "base/struct_size.h"
 #include "experiment/sweep/sweep.h"
 
@@ -50,21 +51,12 @@ static size_t thin(const hr_sweep *sweep, const size_t *indices, const size_t *s
   return count;
 }
 
-/* SplitMix64 (Steele, Lea, Flood 2014): the same numbers everywhere. */
-static uint64_t next_random(uint64_t *state)
-{
-  uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-  z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-  z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-  return z ^ z >> 31;
-}
-
 static void shuffle(size_t *indices, size_t count, uint64_t seed)
 {
   for (size_t i = count; i > 1; i--) {
     uint64_t random, most = UINT64_MAX - UINT64_MAX % i; /* larger numbers would favour some places */
     do
-      random = next_random(&seed);
+      random = hr_next_random(&seed);
     while (random >= most);
     size_t other = (size_t)(random % i), kept = indices[i - 1];
     indices[i - 1] = indices[other];
