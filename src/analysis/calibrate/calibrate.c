@@ -5,7 +5,6 @@
 #include "analysis/calibrate/collectives.h"
 #include "analysis/calibrate/fit.h"
 #include "analysis/calibrate/sum_up.h"
-#include "analysis/validate/errors.h"
 #include "analysis/validate/rows.h"
 #include "base/error.h"
 #include "base/names.h"

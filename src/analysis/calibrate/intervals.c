@@ -4,6 +4,7 @@
 #include "analysis/predict/terms.h"
 #include "analysis/validate/rows.h"
 #include "base/error.h"
+#include "base/sort.h"
 #include "hardware/hardware.h"
 
 #include <math.h>
@@ -21,14 +22,9 @@ static const double ends_ns[] = {1e4, 3e4, 1e5, 3e5, 1e6, BEYOND_ALL};
 #define CLASSES (sizeof ends_ns / sizeof *ends_ns)
 
 typedef struct ratio {
-  double predicted_ns, ratio; /* measured over predicted */
+  double ratio; /* measured over predicted */
+  double predicted_ns;
 } ratio;
-
-static int by_ratio(const void *a, const void *b)
-{
-  double x = ((const ratio *)a)->ratio, y = ((const ratio *)b)->ratio;
-  return (x > y) - (x < y);
-}
 
 /* Between the order statistics at (n + 1) · share, which in the mean leave that share outside. */
 static double percentile(const ratio *sorted, size_t count, double share)
@@ -65,7 +61,7 @@ static size_t choose(const hr_validated_row *rows, size_t count, hr_interval_kin
     if (format_of(row) != dtype)
       continue;
     if (choice == HR_ROWS_BOTH || odd == (choice == HR_ROWS_ODD))
-      to[used++] = (ratio){row->prediction.time_ns, row->measured_ns / row->prediction.time_ns};
+      to[used++] = (ratio){row->measured_ns / row->prediction.time_ns, row->prediction.time_ns};
   }
   return used;
 }
@@ -75,7 +71,7 @@ static int by_prediction(const void *a, const void *b)
   const ratio *x = a, *y = b;
   if (x->predicted_ns != y->predicted_ns)
     return x->predicted_ns < y->predicted_ns ? -1 : 1;
-  return by_ratio(a, b);
+  return hr_compare_numbers(a, b);
 }
 
 /* Ends are not known to more than three places. */
@@ -86,7 +82,7 @@ static double rounded(double end)
 
 static hr_interval interval_of(double below_ns, ratio *members, size_t count)
 {
-  qsort(members, count, sizeof *members, by_ratio);
+  qsort(members, count, sizeof *members, hr_compare_numbers);
   return (hr_interval){.below_ns = below_ns,
                        .low = fmin(1, rounded(percentile(members, count, TAIL))),
                        .high = fmax(1, rounded(percentile(members, count, 1 - TAIL)))};

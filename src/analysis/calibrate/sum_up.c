@@ -4,6 +4,7 @@
 #include "analysis/calibrate/intervals.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/sort.h"
 #include "hardware/hardware.h"
 
 #include <math.h>
@@ -17,16 +18,10 @@ const char *hr_calibrated_size_name(hr_calibrated_size size)
   return hr_name_of(names, HR_CALIBRATED_SIZE_COUNT, (int)size);
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The error that a share of the rows has at most. */
 static double ranked(double *errors, size_t count, double share)
 {
-  qsort(errors, count, sizeof *errors, compare_numbers);
+  qsort(errors, count, sizeof *errors, hr_compare_numbers);
   return errors[(size_t)fmax(ceil(share * (double)count) - 1, 0)];
 }
 

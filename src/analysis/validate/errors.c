@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors of validated rows by kind and size, and the worst rows. */
-#include "analysis/validate/errors.h"
+#include "analysis/validate/rows.h"
 
 #include "base/error.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,67 +12,54 @@
 static const double ends_ns[] = {0, 1e4, 1e5, 1e6, (double)INFINITY};
 #define SIZE_COUNT (sizeof ends_ns / sizeof *ends_ns - 1)
 
+/* A time and the place of its row in the group. */
+typedef struct ranked_time {
+  double ns;
+  size_t row;
+} ranked_time;
+
 /* Rows of a group and space for what is sorted. */
 typedef struct group_rows {
   size_t count;
   const hr_validated_row **rows;
   double *errors, *predicted_ranks, *measured_ranks;
+  ranked_time *times;
 } group_rows;
 
-static int compare_numbers(const void *a, const void *b)
+/* Sorts the times and sets the rank of each row. Equal times share the mean of their ranks. */
+static void rank(ranked_time *times, size_t count, double *ranks)
 {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static int by_prediction(const void *a, const void *b)
-{
-  const hr_validated_row *x = *(const hr_validated_row *const *)a, *y = *(const hr_validated_row *const *)b;
-  int order = compare_numbers(&x->prediction.time_ns, &y->prediction.time_ns);
-  return order ? order : (x->line > y->line) - (x->line < y->line);
-}
-
-static int by_measurement(const void *a, const void *b)
-{
-  const hr_validated_row *x = *(const hr_validated_row *const *)a, *y = *(const hr_validated_row *const *)b;
-  int order = compare_numbers(&x->measured_ns, &y->measured_ns);
-  return order ? order : (x->line > y->line) - (x->line < y->line);
-}
-
-/* Equal values share the mean of their ranks. */
-static void rank(const group_rows *g, const hr_validated_row *rows, bool measured, double *ranks)
-{
-  qsort(g->rows, g->count, sizeof(*g->rows), measured ? by_measurement : by_prediction);
-  for (size_t first = 0; first < g->count;) {
-    size_t behind = first;
-    double value = measured ? g->rows[first]->measured_ns : g->rows[first]->prediction.time_ns;
-    while (behind < g->count &&
-           (measured ? g->rows[behind]->measured_ns : g->rows[behind]->prediction.time_ns) == value)
+  qsort(times, count, sizeof *times, hr_compare_numbers);
+  for (size_t first = 0, behind = 0; first < count; first = behind) {
+    while (behind < count && times[behind].ns == times[first].ns)
       behind++;
     for (size_t i = first; i < behind; i++)
-      ranks[g->rows[i] - rows] = (double)(first + behind - 1) / 2;
-    first = behind;
+      ranks[times[i].row] = (double)(first + behind - 1) / 2;
   }
 }
 
 /* Pearson's correlation of the ranks. */
-static double correlation(const group_rows *g, const hr_validated_row *rows)
+static double correlation(const group_rows *g)
 {
   double middle = ((double)g->count - 1) / 2, both = 0, a = 0, b = 0;
   if (g->count < 3)
     return (double)NAN;
-  rank(g, rows, false, g->predicted_ranks);
-  rank(g, rows, true, g->measured_ranks);
+  for (size_t i = 0; i < g->count; i++)
+    g->times[i] = (ranked_time){g->rows[i]->prediction.time_ns, i};
+  rank(g->times, g->count, g->predicted_ranks);
+  for (size_t i = 0; i < g->count; i++)
+    g->times[i] = (ranked_time){g->rows[i]->measured_ns, i};
+  rank(g->times, g->count, g->measured_ranks);
   for (size_t i = 0; i < g->count; i++) {
-    double x = g->predicted_ranks[g->rows[i] - rows] - middle, y = g->measured_ranks[g->rows[i] - rows] - middle;
+    double x = g->predicted_ranks[i] - middle, y = g->measured_ranks[i] - middle;
     both += x * y, a += x * x, b += y * y;
   }
   return a > 0 && b > 0 ? both / sqrt(a * b) : (double)NAN;
 }
 
-static void fill(hr_validated_group *group, const group_rows *g, const hr_validated_row *rows)
+static void fill(hr_validated_group *group, const group_rows *g)
 {
-  double logs = 0, signed_logs = 0;
+  double logs = 0, signed_logs = 0, n = (double)g->count;
   size_t within = 0;
   for (size_t i = 0; i < g->count; i++) {
     const hr_validated_row *row = g->rows[i];
@@ -80,15 +68,14 @@ static void fill(hr_validated_group *group, const group_rows *g, const hr_valida
     signed_logs += log(row->prediction.time_ns / row->measured_ns);
     within += row->measured_ns >= row->prediction.low_ns && row->measured_ns <= row->prediction.high_ns;
   }
-  qsort(g->errors, g->count, sizeof *g->errors, compare_numbers);
-  double n = (double)g->count;
+  qsort(g->errors, g->count, sizeof *g->errors, hr_compare_numbers);
   group->rows = (int64_t)g->count;
   group->median = (g->errors[(g->count - 1) / 2] + g->errors[g->count / 2]) / 2;
   group->p90 = g->errors[(size_t)ceil(0.9 * n) - 1];
   group->mean = expm1(logs / n);
   group->bias = expm1(signed_logs / n);
   group->coverage = (double)within / n;
-  group->rank_correlation = correlation(g, rows);
+  group->rank_correlation = correlation(g);
 }
 
 static size_t choose(const hr_validation *v, const hr_validated_group *group, group_rows *g)
@@ -112,7 +99,7 @@ static void fill_groups(hr_validation *v, group_rows *g)
                                     .max_ns = size ? ends_ns[size] : (double)INFINITY};
       if (choose(v, group, g) == 0)
         continue;
-      fill(group, g, v->rows);
+      fill(group, g);
       v->group_count++;
     }
   }
@@ -136,19 +123,17 @@ static void find_worst(hr_validation *v)
 hr_status hr_validation_sum_up(hr_validation *v, hr_error *error)
 {
   size_t n = v->row_count;
-  group_rows g = {.rows = malloc(n * sizeof *g.rows),
-                  .errors = malloc(n * sizeof *g.errors),
-                  .predicted_ranks = malloc(n * sizeof *g.predicted_ranks),
-                  .measured_ranks = malloc(n * sizeof *g.measured_ranks)};
+  double *numbers = malloc(3 * n * sizeof *numbers);
+  group_rows g = {.rows = malloc(n * sizeof *g.rows), .times = malloc(n * sizeof *g.times)};
   v->groups = calloc(HR_INTERVAL_KIND_COUNT * (SIZE_COUNT + 1) + 1, sizeof *v->groups);
-  bool enough = g.rows && g.errors && g.predicted_ranks && g.measured_ranks && v->groups;
+  bool enough = numbers && g.rows && g.times && v->groups;
   if (enough) {
+    g.errors = numbers, g.predicted_ranks = numbers + n, g.measured_ranks = numbers + 2 * n;
     fill_groups(v, &g);
     find_worst(v);
   }
+  free(numbers);
   free(g.rows);
-  free(g.errors);
-  free(g.predicted_ranks);
-  free(g.measured_ranks);
+  free(g.times);
   return enough ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", n);
 }

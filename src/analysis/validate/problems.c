@@ -11,20 +11,27 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A column of integers from `least` on; `fallback` as of hr_csv_integer(). */
+typedef struct integer_column {
+  const char *name;
+  int64_t least, fallback, *to;
+} integer_column;
+
+static hr_status read_integers(const hr_csv_record *record, const integer_column *columns, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    HR_TRY(hr_csv_integer(record, columns[i].name, columns[i].least, columns[i].fallback, columns[i].to));
+  return HR_OK;
+}
+
 static hr_status read_gemm(const hr_csv_record *record, hr_validated_row *row)
 {
   hr_gemm *gemm = &row->gemm;
   int64_t a, b, rounded;
-  const struct {
-    const char *column;
-    int64_t *to;
-  } sizes[] = {{"m", &gemm->m}, {"n", &gemm->n}, {"k", &gemm->k}};
-  for (size_t i = 0; i < 3; i++)
-    HR_TRY(hr_csv_integer(record, sizes[i].column, 1, 0, sizes[i].to));
-  HR_TRY(hr_csv_integer(record, "batch", 1, 1, &gemm->batch));
-  HR_TRY(hr_csv_integer(record, "transpose_a", 0, 0, &a));
-  HR_TRY(hr_csv_integer(record, "transpose_b", 0, 0, &b));
-  HR_TRY(hr_csv_integer(record, "rounding", 0, 0, &rounded));
+  const integer_column columns[] = {{"m", 1, 0, &gemm->m},         {"n", 1, 0, &gemm->n},     {"k", 1, 0, &gemm->k},
+                                    {"batch", 1, 1, &gemm->batch}, {"transpose_a", 0, 0, &a}, {"transpose_b", 0, 0, &b},
+                                    {"rounding", 0, 0, &rounded}};
+  HR_TRY(read_integers(record, columns, sizeof columns / sizeof *columns));
   row->kind = HR_INTERVAL_GEMM, row->rounded = rounded != 0 && hr_dtype_bytes(gemm->dtype) == 1;
   gemm->transpose_a = a != 0, gemm->transpose_b = b != 0;
   return hr_gemm_check(gemm, record->error);
@@ -88,20 +95,12 @@ static hr_status read_experts(const hr_csv_record *record, hr_validated_row *row
 {
   hr_expert_call *call = &row->experts;
   int64_t experts, width, top_k, tp, ep, gated;
-  const struct {
-    const char *column;
-    int64_t fallback, *to;
-  } sizes[] = {{"m", 0, &call->tokens},
-               {"hidden", 0, &call->hidden},
-               {"intermediate", 0, &width},
-               {"experts", 0, &experts},
-               {"top_k", 0, &top_k},
-               {"tp", 1, &tp},
-               {"ep", 1, &ep}};
+  const integer_column columns[] = {
+      {"m", 1, 0, &call->tokens},  {"hidden", 1, 0, &call->hidden}, {"intermediate", 1, 0, &width},
+      {"experts", 1, 0, &experts}, {"top_k", 1, 0, &top_k},         {"tp", 1, 1, &tp},
+      {"ep", 1, 1, &ep},           {"gated", 0, 1, &gated}};
   row->kind = HR_INTERVAL_EXPERTS;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    HR_TRY(hr_csv_integer(record, sizes[i].column, 1, sizes[i].fallback, sizes[i].to));
-  HR_TRY(hr_csv_integer(record, "gated", 0, 1, &gated));
+  HR_TRY(read_integers(record, columns, sizeof columns / sizeof *columns));
   hr_checked64 copies = hr_times(hr_checked(call->tokens), top_k);
   if (hr_checked_take(copies, &call->rows) != HR_OK)
     return hr_fail(record->error, HR_ERROR_OVERFLOW, "%s: line %" PRId64 ": m times top_k is too large", record->name,
@@ -151,16 +150,11 @@ static hr_status read_scan(const hr_csv_record *record, hr_validated_row *row)
   call->updates = phase && strcmp(phase, "decode") == 0;
   if (phase && !call->updates && strcmp(phase, "prefill") != 0)
     return wrong_word(record, "phase", phase);
-  const struct {
-    const char *column;
-    int64_t least, fallback, *to;
-  } sizes[] = {{"batch", 1, 1, &call->batch}, {"seq", 1, call->updates, &call->tokens},
-               {"heads", 1, 0, &call->heads}, {"head_dim", 1, 1, &call->head_dim},
-               {"state", 1, 0, &call->state}, {"groups", 0, 0, &call->groups},
-               {"chunk", 0, 0, &call->chunk}};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    HR_TRY(hr_csv_integer(record, sizes[i].column, sizes[i].least, sizes[i].fallback, sizes[i].to));
-  return HR_OK;
+  const integer_column columns[] = {{"batch", 1, 1, &call->batch}, {"seq", 1, call->updates, &call->tokens},
+                                    {"heads", 1, 0, &call->heads}, {"head_dim", 1, 1, &call->head_dim},
+                                    {"state", 1, 0, &call->state}, {"groups", 0, 0, &call->groups},
+                                    {"chunk", 0, 0, &call->chunk}};
+  return read_integers(record, columns, sizeof columns / sizeof *columns);
 }
 
 #define COLLECTIVE "collective" /* the kind of rows whose column of that name says which it is */
@@ -215,21 +209,15 @@ static hr_status read_collective_problem(const hr_csv_record *record, hr_validat
   return HR_OK;
 }
 
-hr_read_problem_fn hr_sweep_problem_reader(const hr_csv_record *record)
-{
-  static const char begin[] = "collective ";
-  const char *problem = hr_csv_field(record, "problem");
-  return problem && strncmp(problem, begin, sizeof begin - 1) == 0 ? read_collective_problem : NULL;
-}
-
 static bool is_collective(const char *kind)
 {
   hr_collective_kind found;
   return strcmp(kind, "p2p") == 0 || strcmp(kind, COLLECTIVE) == 0 || hr_collective_parse(kind, &found) == HR_OK;
 }
 
-hr_read_problem_fn hr_problem_reader(const char *kind)
+hr_read_problem_fn hr_problem_reader(const hr_csv_record *record)
 {
+  static const char sweep[] = "collective ";
   static const struct {
     const char *kind;
     hr_read_problem_fn read;
@@ -248,6 +236,9 @@ hr_read_problem_fn hr_problem_reader(const char *kind)
                  {"latent_prefill", read_latent},
                  {"experts", read_experts},
                  {"scan", read_scan}};
+  const char *kind = hr_csv_field(record, "kind"), *problem = hr_csv_field(record, "problem");
+  if (!kind)
+    return problem && strncmp(problem, sweep, sizeof sweep - 1) == 0 ? read_collective_problem : NULL;
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     if (strcmp(kind, readers[i].kind) == 0)
       return readers[i].read;

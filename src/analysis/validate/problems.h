@@ -12,11 +12,8 @@
 /** Sets kind and problem of `row`, whose number format is set. HR_ERROR_INVALID with the line and column. */
 typedef hr_status (*hr_read_problem_fn)(const hr_csv_record *record, hr_validated_row *row);
 
-/** Reads a record without a kind that is a row of `headroom sweep --format csv`. NULL: such rows do not say all that a
- *  prediction needs; those of collectives do. */
-hr_read_problem_fn hr_sweep_problem_reader(const hr_csv_record *record);
-
-/** NULL for a kind that has no prediction. */
-hr_read_problem_fn hr_problem_reader(const char *kind);
+/** Chooses by the kind of the record, or without one by its problem, as rows of `headroom sweep --format csv` have it:
+ *  those of collectives alone say all that a prediction needs. NULL: others, and kinds that have no prediction. */
+hr_read_problem_fn hr_problem_reader(const hr_csv_record *record);
 
 #endif

@@ -2,7 +2,6 @@
 /* The prediction of a measured row, and lists of such rows. */
 #include "analysis/validate/rows.h"
 
-#include "analysis/validate/errors.h"
 #include "base/error.h"
 #include "hardware/hardware.h"
 #include "model/layers/frameworks.h"
@@ -106,7 +105,13 @@ hr_status hr_validated_row_predict(hr_hardware *hardware, hr_validated_row *row,
   return HR_OK;
 }
 
-hr_status hr_validation_add(hr_validation *validation, size_t *capacity, const hr_validated_row *row, hr_error *error)
+void hr_validation_skip(hr_validation *validation, const char *unit, int64_t number, const char *why)
+{
+  if (validation->skipped++ == 0)
+    snprintf(validation->skipped_why, sizeof validation->skipped_why, "%s %" PRId64 ": %s", unit, number, why);
+}
+
+static hr_status append(hr_validation *validation, size_t *capacity, const hr_validated_row *row, hr_error *error)
 {
   if (validation->row_count == *capacity) {
     size_t more = *capacity > 0 ? 2 * *capacity : 256;
@@ -118,6 +123,20 @@ hr_status hr_validation_add(hr_validation *validation, size_t *capacity, const h
   }
   validation->rows[validation->row_count++] = *row;
   return HR_OK;
+}
+
+hr_status hr_validation_add(hr_validation *validation, size_t *capacity, hr_hardware *hardware, hr_validated_row *row,
+                            const char *unit, hr_error *error)
+{
+  hr_error why = {.status = HR_OK};
+  hr_status status = hr_validated_row_predict(hardware, row, &why);
+  if (status == HR_ERROR_UNSUPPORTED) {
+    hr_validation_skip(validation, unit, row->line, why.message);
+    return HR_OK;
+  }
+  if (status == HR_OK)
+    status = append(validation, capacity, row, &why);
+  return status == HR_OK ? HR_OK : hr_fail(error, status, "%s %" PRId64 ": %s", unit, row->line, why.message);
 }
 
 hr_status hr_row_poll_now(const hr_row_poll *poll, hr_error *error)
@@ -139,18 +158,10 @@ static hr_status predict_rows(const hr_hardware *hardware, const hr_validated_ro
   hr_hardware conditions = *hardware;
   for (size_t i = 0; i < count; i++) {
     hr_validated_row row = rows[i];
-    hr_error why = {.status = HR_OK};
     HR_TRY(hr_row_poll_next(poll, error));
     if (!(row.measured_ns > 0) || !isfinite(row.measured_ns))
       return hr_fail(error, HR_ERROR_INVALID, "row %" PRId64 ": measured_ns: expected a number above 0", row.line);
-    hr_status status = hr_validated_row_predict(&conditions, &row, &why);
-    if (status != HR_OK && status != HR_ERROR_UNSUPPORTED)
-      return hr_fail(error, status, "row %" PRId64 ": %s", row.line, why.message);
-    if (status == HR_OK)
-      HR_TRY(hr_validation_add(validation, &capacity, &row, error));
-    else if (validation->skipped++ == 0)
-      snprintf(validation->skipped_why, sizeof validation->skipped_why, "row %" PRId64 ": %.120s", row.line,
-               why.message);
+    HR_TRY(hr_validation_add(validation, &capacity, &conditions, &row, "row", error));
   }
   if (validation->row_count == 0)
     return hr_fail(error, HR_ERROR_INVALID, "no row of %s to compare", hardware->about.name);

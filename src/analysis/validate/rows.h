@@ -34,7 +34,16 @@ bool hr_validated_row_is_attention(const hr_validated_row *row);
 /** The kind whose interval the row's prediction has: that of the row, or of the same calls by Headroom's kernels. */
 hr_interval_kind hr_validated_row_interval(const hr_validated_row *row);
 
-/** Adds a copy of a row to `validation`, whose rows have space for *capacity. HR_ERROR_OUT_OF_MEMORY. */
-hr_status hr_validation_add(hr_validation *validation, size_t *capacity, const hr_validated_row *row, hr_error *error);
+/** Counts a row that is not compared. `unit`: "row" or "line", of which `number` tells which. */
+void hr_validation_skip(hr_validation *validation, const char *unit, int64_t number, const char *why);
+
+/** Predicts *row, as hr_validated_row_predict() does, and adds it to `validation`, whose rows have space for *capacity;
+ *  counts it where it has no prediction. Messages begin with the unit and the row's line. HR_ERROR_OUT_OF_MEMORY,
+ *  errors of hr_validated_row_predict(). */
+hr_status hr_validation_add(hr_validation *validation, size_t *capacity, hr_hardware *hardware, hr_validated_row *row,
+                            const char *unit, hr_error *error);
+
+/** Fills groups and worst rows from the rows. HR_ERROR_OUT_OF_MEMORY. */
+hr_status hr_validation_sum_up(hr_validation *validation, hr_error *error);
 
 #endif

@@ -3,7 +3,6 @@
 #include <headroom/experimental/validate.h>
 
 #include "analysis/validate/csv_table.h"
-#include "analysis/validate/errors.h"
 #include "analysis/validate/problems.h"
 #include "analysis/validate/rows.h"
 #include "base/checked.h"
@@ -34,23 +33,8 @@ typedef struct validate_work {
 
 static hr_status skip(hr_validation *v, const hr_csv_record *record, const char *why)
 {
-  if (v->skipped++ == 0)
-    snprintf(v->skipped_why, sizeof v->skipped_why, "line %" PRId64 ": %s", record->line, why);
+  hr_validation_skip(v, "line", record->line, why);
   return HR_OK;
-}
-
-/* Predicts rows of kinds and formats that have a prediction; counts the others. */
-static hr_status predict_and_add(validate_work *w, const hr_csv_record *record, hr_validated_row *row)
-{
-  hr_error why = {.status = HR_OK};
-  hr_status status = hr_validated_row_predict(&w->hardware, row, &why);
-  if (status == HR_ERROR_UNSUPPORTED)
-    return skip(w->validation, record, why.message);
-  if (status == HR_OK)
-    status = hr_validation_add(w->validation, &w->capacity, row, &why);
-  return status == HR_OK
-             ? HR_OK
-             : hr_fail(record->error, status, "%s: line %" PRId64 ": %s", record->name, record->line, why.message);
 }
 
 /* How the row was measured: columns that may be missing or empty. */
@@ -80,35 +64,43 @@ static hr_status read_time(const hr_csv_record *record, double *time_ns)
   return hr_csv_positive(record, column, time_ns);
 }
 
-static hr_status take_row(void *context, const hr_csv_record *record)
+static hr_status read_row(const validate_work *w, const hr_csv_record *record, hr_read_problem_fn read,
+                          hr_validated_row *row)
+{
+  const char *dtype = hr_csv_field(record, "dtype");
+  *row = (hr_validated_row){.line = record->line,
+                            .gemm = hr_gemm_default(),
+                            .attention = hr_attention_default(),
+                            .experts = hr_expert_call_default(),
+                            .scan = hr_scan_call_default(),
+                            .collective = hr_collective_default()};
+  if (dtype && hr_dtype_parse(dtype, &row->gemm.dtype) != HR_OK)
+    return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": dtype: \"%.40s\" is not a number format",
+                   record->name, record->line, dtype);
+  row->attention.dtype = row->experts.dtype = row->scan.dtype = row->gemm.dtype;
+  HR_TRY(read_time(record, &row->measured_ns));
+  HR_TRY(read(record, row));
+  return read_conditions(w, record, row);
+}
+
+static hr_status take_record(void *context, const hr_csv_record *record)
 {
   validate_work *w = context;
-  hr_validated_row row = {.line = record->line,
-                          .gemm = hr_gemm_default(),
-                          .attention = hr_attention_default(),
-                          .experts = hr_expert_call_default(),
-                          .scan = hr_scan_call_default(),
-                          .collective = hr_collective_default()};
-  const char *kind = hr_csv_field(record, "kind"), *dtype = hr_csv_field(record, "dtype");
+  hr_validated_row row;
+  hr_error why = {.status = HR_OK};
   const char *device = hr_csv_field(record, "device"), *status = hr_csv_field(record, "status");
-  hr_read_problem_fn read = kind ? hr_problem_reader(kind) : hr_sweep_problem_reader(record);
-  if (!kind && !read)
-    return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": kind: is missing", record->name,
-                   record->line);
+  hr_read_problem_fn read = hr_problem_reader(record);
+  if (!read && !hr_csv_field(record, "kind"))
+    return hr_csv_fail(record, "kind", HR_PROBLEM_KINDS);
   if (device && strcmp(device, w->hardware.about.name) != 0)
     return skip(w->validation, record, "another device");
   if (!read)
     return skip(w->validation, record, "a kind other than " HR_PROBLEM_KINDS);
   if (status && strcmp(status, "ok") != 0)
     return skip(w->validation, record, "no time, or a noisy one");
-  if (dtype && hr_dtype_parse(dtype, &row.gemm.dtype) != HR_OK)
-    return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": dtype: \"%.40s\" is not a number format",
-                   record->name, record->line, dtype);
-  row.attention.dtype = row.experts.dtype = row.scan.dtype = row.gemm.dtype;
-  HR_TRY(read_time(record, &row.measured_ns));
-  HR_TRY(read(record, &row));
-  HR_TRY(read_conditions(w, record, &row));
-  return predict_and_add(w, record, &row);
+  HR_TRY(read_row(w, record, read, &row));
+  hr_status added = hr_validation_add(w->validation, &w->capacity, &w->hardware, &row, "line", &why);
+  return added == HR_OK ? HR_OK : hr_fail(record->error, added, "%s: %s", record->name, why.message);
 }
 
 hr_status hr_validate_csv(const hr_hardware *hardware, const hr_input *input, const hr_validate_options *options,
@@ -127,7 +119,7 @@ hr_status hr_validate_csv(const hr_hardware *hardware, const hr_input *input, co
                         .clock = hardware->about.clock,
                         .options = options,
                         .validation = v};
-  hr_status status = hr_csv_read(text, input->length, name, take_row, &work, error);
+  hr_status status = hr_csv_read(text, input->length, name, take_record, &work, error);
   if (status == HR_OK && v->row_count == 0)
     status = hr_fail(error, HR_ERROR_INVALID, "%s: no row of %s to compare; %" PRId64 " were left out%s%s", name,
                      hardware->about.name, v->skipped, v->skipped ? ", the first at " : "", v->skipped_why);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/measure/statistics.h"
 
+#include "base/sort.h"
+
 #include <math.h>
 #include <stdlib.h>
-
-static int ascending(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 int64_t hr_median_rank(int64_t n)
 {
@@ -39,7 +35,7 @@ static hr_median median_of_sorted(const double *sorted, int64_t n)
 
 hr_median hr_median_of(double *samples, int64_t count)
 {
-  qsort(samples, (size_t)count, sizeof *samples, ascending);
+  qsort(samples, (size_t)count, sizeof *samples, hr_compare_numbers);
   return median_of_sorted(samples, count);
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/cuda/ceilings/ceilings.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/sort.h"
 #include "hardware/hardware.h"
 #include "runtime/cuda/driver/graph.h"
 #include "runtime/cuda/driver/module.h"
@@ -107,12 +108,6 @@ static hr_status launch_stream(void *context, hr_error *error)
   return launch(j, arguments, error);
 }
 
-static int by_size(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The clock of the last run, from the cycles and nanoseconds of its first block. */
 static hr_status read_clock(hr_device *device, const job *j, double *clock_hz, hr_error *error)
 {
@@ -138,7 +133,7 @@ static hr_status time_loop(hr_device *device, job *j, double *step_ns, hr_error 
   }
   hr_cuda_forget(device, kept);
   HR_TRY(status);
-  qsort(times + CHUNKS / 2, CHUNKS - CHUNKS / 2, sizeof *times, by_size);
+  qsort(times + CHUNKS / 2, CHUNKS - CHUNKS / 2, sizeof *times, hr_compare_numbers);
   *step_ns = times[CHUNKS / 2 + (CHUNKS - CHUNKS / 2) / 2] / (double)j->steps;
   return HR_OK;
 }
