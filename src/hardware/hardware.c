@@ -200,8 +200,7 @@ static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-/* Below 0: in front of the other. Ways of one collective are equal. */
-static int64_t order_of_rates(const hr_collective_rate *a, const hr_collective_rate *b)
+int64_t hr_collective_rate_order(const hr_collective_rate *a, const hr_collective_rate *b)
 {
   if (a->library != b->library)
     return (int64_t)a->library - (int64_t)b->library;
@@ -216,7 +215,7 @@ static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
       return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a collective", (int)rate->kind);
     if ((unsigned)rate->library >= HR_LIBRARY_COUNT)
       return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a library", (int)rate->library);
-    if (before && order_of_rates(before, rate) > 0)
+    if (before && hr_collective_rate_order(before, rate) > 0)
       return hr_fail(error, HR_ERROR_INVALID,
                      "collectives: %s of %" PRId64 " devices: expected an order by library, kind, then "
                      "ascending devices",

@@ -80,6 +80,9 @@ bool hr_hardware_has_families(const hr_hardware *hardware);
 /** The smallest alignment at which plain (or batched) GEMMs reach a share of full speed, up to 1; 1: at any. */
 int64_t hr_hardware_fast_bytes(const hr_hardware *hardware, double share, bool batched);
 
+/** Below 0: *a comes before *b in the list of a device; 0: they are ways of one collective. */
+int64_t hr_collective_rate_order(const hr_collective_rate *a, const hr_collective_rate *b);
+
 /** An empty device. */
 static inline hr_hardware hr_hardware_default(void)
 {

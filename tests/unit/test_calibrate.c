@@ -308,23 +308,15 @@ static void a_stop_is_noticed_among_the_rows(void **state)
   assert_int_equal(hr_validate_rows_polled(&start, rows, count, &poll, &validation, &error), HR_ERROR_INTERRUPTED);
   assert_null(validation);
   assert_true(poll.rows < 100);
-  unsigned *bits = calloc(count, sizeof *bits);
-  double *weights = calloc(count, sizeof *weights);
+  hr_fit_row *facts = calloc(count, sizeof *facts);
   hr_parameter parameters[HR_FITTED_FIGURES_MAX];
-  assert_true(bits && weights && hr_parameters_list(&start, parameters) > 0);
+  assert_true(facts && hr_parameters_list(&start, parameters) > 0);
   for (size_t i = 0; i < count; i++)
-    bits[i] = HR_ROWS_ALL, weights[i] = 1;
-  hr_fit_problem problem = {.start = &start,
-                            .rows = rows,
-                            .bits = bits,
-                            .weights = weights,
-                            .count = count,
-                            .progress = stop,
-                            .context = &calls};
+    facts[i] = (hr_fit_row){.bits = HR_ROWS_ALL, .part = 1, .weight = 1};
+  hr_fit_problem problem = {.start = &start, .rows = rows, .facts = facts, .count = count, .poll = &poll};
   assert_int_equal(hr_fit_count_rows(&problem, &parameters[0], &found, &error), HR_ERROR_INTERRUPTED);
   assert_int_equal(found, -1);
-  free(bits);
-  free(weights);
+  free(facts);
   free(rows);
 }
 

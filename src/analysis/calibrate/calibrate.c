@@ -2,10 +2,8 @@
 /* Which figures and rows are fitted, and the error on rows that were not. */
 #include <headroom/experimental/calibrate.h>
 
-#include "analysis/calibrate/collectives.h"
 #include "analysis/calibrate/fit.h"
 #include "analysis/calibrate/sum_up.h"
-#include "analysis/validate/rows.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/random.h"
@@ -25,15 +23,12 @@
 #define MANY_ROWS 500
 
 typedef struct calibration {
-  const hr_hardware *original;
   hr_hardware start;
-  const hr_validation *rows; /* as predicted by the original */
-  unsigned *bits;
-  double *weights, *part_weights;
-  int64_t *parts;
+  const hr_validation *rows; /* as predicted before the fit */
+  hr_fit_row *facts;
   size_t parameter_count;
   hr_parameter parameters[HR_FITTED_FIGURES_MAX];
-  const hr_calibrate_options *options;
+  hr_row_poll *poll;
   hr_calibrate_result *result;
 } calibration;
 
@@ -70,7 +65,8 @@ static void set_weights(calibration *c)
   for (size_t i = 0; i < c->rows->row_count; i++)
     sizes[group_of(&rows[i])]++;
   for (size_t i = 0; i < c->rows->row_count; i++)
-    c->weights[i] = (rows[i].measured_ns < HR_CALIBRATED_SHORT_NS ? SMALL_WEIGHT : 1) / sqrt(sizes[group_of(&rows[i])]);
+    c->facts[i].weight =
+        (rows[i].measured_ns < HR_CALIBRATED_SHORT_NS ? SMALL_WEIGHT : 1) / sqrt(sizes[group_of(&rows[i])]);
 }
 
 /* Mixes a number into a hash well, so that parts are of equal size. */
@@ -103,7 +99,7 @@ static int64_t part_of(const hr_validated_row *row, int64_t parts)
   } else {
     hash = mix(mix(0, row->gemm.n), row->gemm.k);
   }
-  return (int64_t)(hash % (uint64_t)parts);
+  return 1 + (int64_t)(hash % (uint64_t)parts);
 }
 
 static void describe_rows(calibration *c)
@@ -111,44 +107,38 @@ static void describe_rows(calibration *c)
   const hr_validated_row *rows = c->rows->rows;
   unsigned all = 0;
   for (size_t i = 0; i < c->rows->row_count; i++) {
-    c->bits[i] = hr_parameter_row_bits(&rows[i]);
-    c->parts[i] = part_of(&rows[i], c->result->folds);
-    all |= c->bits[i];
+    c->facts[i].bits = hr_parameter_row_bits(&rows[i]);
+    c->facts[i].part = part_of(&rows[i], c->result->folds);
+    all |= c->facts[i].bits;
   }
   set_weights(c);
-  c->start = *c->original;
   hr_parameters_begin(&c->start, all);
   hr_collectives_begin(&c->start, rows, c->rows->row_count, ROWS_OF_FIGURE);
 }
 
 /* ---- figures ---- */
 
-static hr_fit_problem problem_of(calibration *c, const double *weights, int64_t part)
+/* The fit to all parts but one, or to all, whose number is 0. They take equally long. */
+static hr_fit_problem problem_of(const calibration *c, int64_t left_out)
 {
-  double share = 1 / (double)(c->result->folds + 1);
+  const double share = 1 / (double)(c->result->folds + 1);
+  c->poll->done = share * (double)left_out;
   return (hr_fit_problem){.start = &c->start,
                           .rows = c->rows->rows,
-                          .bits = c->bits,
-                          .weights = weights,
+                          .facts = c->facts,
                           .count = c->rows->row_count,
+                          .left_out = left_out,
                           .parameters = c->parameters,
                           .parameter_count = c->parameter_count,
-                          .progress = c->options->progress,
-                          .context = c->options->context,
-                          .done_before = share * (double)part,
+                          .poll = c->poll,
                           .done_share = share};
-}
-
-static hr_row_poll poll_of(const hr_calibrate_options *options, double done)
-{
-  return (hr_row_poll){.progress = options->progress, .context = options->context, .done = done};
 }
 
 static hr_status choose_figures(calibration *c, hr_error *error)
 {
   hr_parameter all[HR_FITTED_FIGURES_MAX];
   size_t count = hr_parameters_list(&c->start, all);
-  const hr_fit_problem problem = problem_of(c, c->weights, 0);
+  const hr_fit_problem problem = problem_of(c, 0);
   for (size_t i = 0; i < count; i++) {
     int64_t rows;
     HR_TRY(hr_fit_count_rows(&problem, &all[i], &rows, error));
@@ -167,7 +157,7 @@ static hr_status choose_figures(calibration *c, hr_error *error)
 
 static hr_status fit_all(calibration *c, hr_error *error)
 {
-  const hr_fit_problem problem = problem_of(c, c->weights, 0);
+  const hr_fit_problem problem = problem_of(c, 0);
   HR_TRY(hr_fit(&problem, c->result->hardware, error));
   for (size_t i = 0; i < c->parameter_count; i++)
     c->result->figures[i].after = hr_parameter_get(c->result->hardware, &c->parameters[i]);
@@ -179,17 +169,13 @@ static hr_status fit_all(calibration *c, hr_error *error)
 /* Fits to the other parts, and predicts the rows of this one. */
 static hr_status hold_out(calibration *c, int64_t part, hr_error *error)
 {
-  hr_validated_row *rows = c->result->held_out->rows;
   hr_hardware fitted;
-  for (size_t i = 0; i < c->rows->row_count; i++)
-    c->part_weights[i] = c->parts[i] == part ? 0 : c->weights[i];
-  const hr_fit_problem problem = problem_of(c, c->part_weights, part + 1);
+  const hr_fit_problem problem = problem_of(c, part);
   HR_TRY(hr_fit(&problem, &fitted, error));
-  hr_row_poll poll = poll_of(c->options, problem.done_before + problem.done_share);
   for (size_t i = 0; i < c->rows->row_count; i++) {
-    HR_TRY(hr_row_poll_next(&poll, error));
-    if (c->parts[i] == part)
-      HR_TRY(hr_validated_row_predict(&fitted, &rows[i], error));
+    HR_TRY(hr_row_poll_next(c->poll, error));
+    if (c->facts[i].part == part)
+      HR_TRY(hr_validated_row_predict(&fitted, &c->result->held_out->rows[i], error));
   }
   return HR_OK;
 }
@@ -211,14 +197,13 @@ static hr_status begin_held_out(calibration *c, hr_error *error)
 static hr_status run(calibration *c, hr_error *error)
 {
   hr_validation *fitted = NULL;
-  hr_row_poll poll = poll_of(c->options, 1);
   describe_rows(c);
   HR_TRY(choose_figures(c, error));
   HR_TRY(fit_all(c, error));
   HR_TRY(begin_held_out(c, error));
-  for (int64_t part = 0; part < c->result->folds; part++)
+  for (int64_t part = 1; part <= c->result->folds; part++)
     HR_TRY(hold_out(c, part, error));
-  HR_TRY(hr_validate_rows_polled(c->result->hardware, c->rows->rows, c->rows->row_count, &poll, &fitted, error));
+  HR_TRY(hr_validate_rows_polled(c->result->hardware, c->rows->rows, c->rows->row_count, c->poll, &fitted, error));
   hr_status status = hr_validation_sum_up(c->result->held_out, error);
   if (status == HR_OK)
     status = hr_calibrate_sum_up(c->rows, fitted, c->result, error);
@@ -226,24 +211,17 @@ static hr_status run(calibration *c, hr_error *error)
   return status;
 }
 
-static hr_status calibrate(const hr_hardware *start, const hr_validation *rows, const hr_calibrate_options *options,
+static hr_status calibrate(const hr_hardware *start, const hr_validation *rows, hr_row_poll *poll,
                            hr_calibrate_result *result, hr_error *error)
 {
-  size_t n = rows->row_count;
-  calibration c = {.original = start,
+  calibration c = {.start = *start,
                    .rows = rows,
-                   .bits = malloc(n * sizeof *c.bits),
-                   .weights = malloc(n * sizeof *c.weights),
-                   .part_weights = malloc(n * sizeof *c.part_weights),
-                   .parts = malloc(n * sizeof *c.parts),
-                   .options = options,
+                   .facts = malloc(rows->row_count * sizeof *c.facts),
+                   .poll = poll,
                    .result = result};
-  bool enough = c.bits && c.weights && c.part_weights && c.parts;
-  hr_status status = enough ? run(&c, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", n);
-  free(c.bits);
-  free(c.weights);
-  free(c.part_weights);
-  free(c.parts);
+  hr_status status =
+      c.facts ? run(&c, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", rows->row_count);
+  free(c.facts);
   return status;
 }
 
@@ -255,7 +233,7 @@ hr_status hr_calibrate(const hr_hardware *start, const hr_validated_row *rows, s
   if (options->folds != 0 && (options->folds < 2 || options->folds > FOLDS_MAX))
     return hr_fail(error, HR_ERROR_INVALID, "folds: expected 2 to %d, found %" PRId64, FOLDS_MAX, options->folds);
   hr_validation *before = NULL;
-  hr_row_poll poll = poll_of(options, 0);
+  hr_row_poll poll = {.progress = options->progress, .context = options->context};
   hr_calibrate_result *found = calloc(1, sizeof *found);
   if (found)
     found->hardware = hr_hardware_create();
@@ -271,7 +249,7 @@ hr_status hr_calibrate(const hr_hardware *start, const hr_validated_row *rows, s
     found->skipped = before->skipped;
     hr_copy_text(found->skipped_why, sizeof found->skipped_why, before->skipped_why);
     found->folds = options->folds > 0 ? options->folds : found->rows >= MANY_ROWS ? 2 : 5;
-    status = calibrate(start, before, options, found, error);
+    status = calibrate(start, before, &poll, found, error);
   }
   hr_validation_free(before);
   if (status == HR_OK)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/calibrate/collectives.h"
+/* Rates of collectives that a device's file lacks. */
+#include "analysis/calibrate/parameters.h"
 
 #include "analysis/predict/collective_rates.h"
 #include "base/checked.h"
@@ -12,11 +13,6 @@
 #define RAMP 1.0 /* at the start */
 #define BAND 0.5
 
-static hr_collective_library library_of(const hr_validated_row *row)
-{
-  return row->collective.library == HR_LIBRARY_COUNT ? hr_predict_library(row->framework) : row->collective.library;
-}
-
 /* The rate that the row is of, without its figures. */
 static hr_collective_rate key_of(const hr_validated_row *row)
 {
@@ -25,13 +21,12 @@ static hr_collective_rate key_of(const hr_validated_row *row)
                               .ramp = RAMP,
                               .error_band = BAND,
                               .nodes = row->nodes > 1 ? row->nodes : 0,
-                              .library = library_of(row)};
+                              .library = row->collective.library};
 }
 
 static bool is_same(const hr_collective_rate *a, const hr_collective_rate *b)
 {
-  return a->kind == b->kind && a->devices == b->devices && a->library == b->library &&
-         hr_max64(a->nodes, 1) == hr_max64(b->nodes, 1);
+  return hr_collective_rate_order(a, b) == 0 && hr_max64(a->nodes, 1) == hr_max64(b->nodes, 1);
 }
 
 static bool has_rate(const hr_hardware *hardware, const hr_collective_rate *key)
@@ -43,18 +38,11 @@ static bool has_rate(const hr_hardware *hardware, const hr_collective_rate *key)
   return false;
 }
 
-static bool is_before(const hr_collective_rate *a, const hr_collective_rate *b)
-{
-  if (a->library != b->library)
-    return a->library < b->library;
-  return a->kind != b->kind ? a->kind < b->kind : a->devices < b->devices;
-}
-
 static void insert(hr_hardware *hardware, const hr_collective_rate *rate)
 {
   hr_collective_rate *rates = hardware->collectives;
   size_t at = hardware->collective_count++;
-  for (; at > 0 && is_before(rate, &rates[at - 1]); at--)
+  for (; at > 0 && hr_collective_rate_order(rate, &rates[at - 1]) < 0; at--)
     rates[at] = rates[at - 1];
   rates[at] = *rate;
 }
@@ -63,7 +51,7 @@ static void insert(hr_hardware *hardware, const hr_collective_rate *rate)
 static bool can_have_rate(const hr_validated_row *row)
 {
   return row->kind == HR_INTERVAL_COLLECTIVE && row->collective.devices > 1 && row->collective.bytes > 0 &&
-         (row->nodes <= 1 || hr_is_deepep(library_of(row)));
+         (row->nodes <= 1 || hr_is_deepep(row->collective.library));
 }
 
 static void begin_rate(hr_hardware *hardware, const hr_validated_row *rows, size_t count, hr_collective_rate *rate,

@@ -7,7 +7,6 @@
  * use that an axis touches a part of the rows. */
 #include "analysis/calibrate/fit.h"
 
-#include "analysis/validate/rows.h"
 #include "base/error.h"
 #include "hardware/hardware.h"
 
@@ -33,14 +32,13 @@ typedef struct fit_work {
   hr_validated_row *rows;
   double *losses, *tried; /* of each row, at the best point and at the one that is tried */
   double *steps;
-  double weight;
-  hr_row_poll poll;
+  double weight, done_before;
 } fit_work;
 
 static hr_status predict(fit_work *w, size_t i, double *time_ns, hr_error *error)
 {
   hr_error why = {.status = HR_OK};
-  HR_TRY(hr_row_poll_next(&w->poll, error));
+  HR_TRY(hr_row_poll_next(w->problem->poll, error));
   hr_status status = hr_validated_row_predict(&w->conditions, &w->rows[i], &why);
   if (status != HR_OK)
     return hr_fail(error, status, "%s", why.message);
@@ -48,9 +46,14 @@ static hr_status predict(fit_work *w, size_t i, double *time_ns, hr_error *error
   return HR_OK;
 }
 
+static double weight_of(const hr_fit_problem *problem, size_t i)
+{
+  return problem->facts[i].part == problem->left_out ? 0 : problem->facts[i].weight;
+}
+
 static bool concerns(const fit_work *w, const hr_parameter *p, size_t i)
 {
-  return w->problem->weights[i] > 0 && (!p || w->problem->bits[i] & p->rows & HR_ROWS_ALL);
+  return weight_of(w->problem, i) > 0 && (!p || w->problem->facts[i].bits & p->rows & HR_ROWS_ALL);
 }
 
 static double distance(const hr_parameter *p, double value, double start)
@@ -69,7 +72,7 @@ static hr_status loss_of(fit_work *w, const hr_hardware *device, const hr_parame
     w->tried[i] = w->losses[i];
     if (concerns(w, p, i)) {
       HR_TRY(predict(w, i, &time_ns, error));
-      w->tried[i] = problem->weights[i] * fabs(log(time_ns / problem->rows[i].measured_ns));
+      w->tried[i] = weight_of(problem, i) * fabs(log(time_ns / problem->rows[i].measured_ns));
     }
     sum += w->tried[i];
   }
@@ -122,8 +125,8 @@ static double largest_step(const fit_work *w)
 static hr_status report(fit_work *w, double largest, hr_error *error)
 {
   double done = fmin(fmax(log(STEP_FIRST / largest) / log(STEP_FIRST / STEP_LAST), 0), 1);
-  w->poll.done = w->problem->done_before + w->problem->done_share * done;
-  return hr_row_poll_now(&w->poll, error);
+  w->problem->poll->done = w->done_before + w->problem->done_share * done;
+  return hr_row_poll_now(w->problem->poll, error);
 }
 
 static hr_status search(fit_work *w, hr_error *error)
@@ -148,7 +151,7 @@ static hr_status begin(fit_work *w, const hr_fit_problem *problem, hr_error *err
   *w = (fit_work){.problem = problem,
                   .now = *problem->start,
                   .conditions = *problem->start,
-                  .poll = {problem->progress, problem->context, problem->done_before, 0},
+                  .done_before = problem->poll->done,
                   .rows = malloc(n * sizeof *w->rows),
                   .losses = calloc(n, sizeof *w->losses),
                   .tried = calloc(n, sizeof *w->tried),
@@ -157,7 +160,7 @@ static hr_status begin(fit_work *w, const hr_fit_problem *problem, hr_error *err
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", problem->count);
   memcpy(w->rows, problem->rows, problem->count * sizeof *w->rows);
   for (size_t i = 0; i < problem->count; i++)
-    w->weight += problem->weights[i];
+    w->weight += weight_of(problem, i);
   for (size_t i = 0; i < problem->parameter_count; i++)
     w->steps[i] = STEP_FIRST;
   return HR_OK;
@@ -202,7 +205,7 @@ static hr_status count_rows(fit_work *w, const hr_parameter *p, int64_t *rows, h
   for (size_t i = 0; i < w->problem->count; i++) {
     bool depends = concerns(w, p, i) && fabs(log(w->tried[i] / w->losses[i])) > CHANGE_SEEN;
     *rows += depends;
-    with_need += depends && w->problem->bits[i] & needed_bits(p);
+    with_need += depends && w->problem->facts[i].bits & needed_bits(p);
   }
   if (needed_bits(p) != 0 && with_need == 0)
     *rows = 0;

@@ -4,18 +4,25 @@
 #define HR_ANALYSIS_CALIBRATE_FIT_H
 
 #include "analysis/calibrate/parameters.h"
+#include "analysis/validate/rows.h"
+
+/** What a row is to a fit. */
+typedef struct hr_fit_row {
+  unsigned bits; /* hr_parameter_row_bits() */
+  int64_t part;  /* of the cross-validation, from 1 */
+  double weight;
+} hr_fit_row;
 
 typedef struct hr_fit_problem {
   const hr_hardware *start;
   const hr_validated_row *rows;
-  const unsigned *bits;  /* of each row */
-  const double *weights; /* of each row; 0: left out */
+  const hr_fit_row *facts; /* of each row */
   size_t count;
+  int64_t left_out; /* a part whose rows do not count; 0: none */
   const hr_parameter *parameters;
   size_t parameter_count;
-  hr_progress_fn progress; /* may be NULL */
-  void *context;
-  double done_before, done_share; /* of the whole work, for `progress` */
+  hr_row_poll *poll; /* with what is done before */
+  double done_share; /* of the whole work, that this is */
 } hr_fit_problem;
 
 /** How many rows with a weight depend on a figure: their prediction changes by more than 0.1% with it by 10%. */

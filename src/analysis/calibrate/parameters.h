@@ -46,6 +46,10 @@ typedef struct hr_parameter {
  *  of all rows together. */
 void hr_parameters_begin(hr_hardware *hardware, unsigned bits);
 
+/** Gives the device a rate for each library, collective and number of devices that it has none of and at least `least`
+ *  of the rows measure, from the shortest time and the highest rate among them, as far as the list has room. */
+void hr_collectives_begin(hr_hardware *hardware, const hr_validated_row *rows, size_t count, int64_t least);
+
 /** All numbers of the table that the device has; at most HR_FITTED_FIGURES_MAX. Returns how many. */
 size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[HR_FITTED_FIGURES_MAX]);
 

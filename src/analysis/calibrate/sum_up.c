@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/sum_up.h"
 
-#include "analysis/calibrate/intervals.h"
+#include "analysis/predict/terms.h"
+#include "analysis/validate/rows.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/sort.h"
@@ -9,6 +10,170 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- intervals: where nine of ten measured times lie, by kind and size of prediction ---- */
+
+#define MIN_ROWS 40 /* of a size class; fewer are joined with the next one */
+#define MIN_OF_KIND 20
+#define TAIL 0.04 /* a little less than 0.05, as percentiles of few rows vary */
+#define BEYOND_ALL 1e18
+
+/* Ends of the size classes, of predicted times: six for each of 13 kinds, and for three number formats of four kinds of
+ * GEMMs, which are 150 of HR_INTERVALS_MAX. */
+static const double ends_ns[] = {1e4, 3e4, 1e5, 3e5, 1e6, BEYOND_ALL};
+#define CLASSES (sizeof ends_ns / sizeof *ends_ns)
+
+typedef struct ratio {
+  double ratio; /* measured over predicted */
+  double predicted_ns;
+} ratio;
+
+/* Between the order statistics at (n + 1) · share, which in the mean leave that share outside. */
+static double percentile(const ratio *sorted, size_t count, double share)
+{
+  double at = fmin(fmax((double)(count + 1) * share - 1, 0), (double)count - 1);
+  size_t below = (size_t)at, above = below + 1 < count ? below + 1 : count - 1;
+  return sorted[below].ratio + (sorted[above].ratio - sorted[below].ratio) * (at - (double)below);
+}
+
+/* HR_DTYPE_COUNT of other rows than GEMMs. */
+static hr_dtype gemm_dtype(const hr_validated_row *row)
+{
+  bool gemm = row->kind == HR_INTERVAL_GEMM || row->kind == HR_INTERVAL_GEMM_MISALIGNED ||
+              row->kind == HR_INTERVAL_BMM || row->kind == HR_INTERVAL_BMM_MISALIGNED;
+  return gemm ? row->gemm.dtype : HR_DTYPE_COUNT;
+}
+
+/* The number format that a row's intervals are of: GEMMs of 32 bits and more have kernels of their own. */
+static hr_dtype format_of(const hr_validated_row *row)
+{
+  return hr_dtype_bytes(gemm_dtype(row)) >= 4 ? gemm_dtype(row) : HR_DTYPE_COUNT;
+}
+
+/* `half`: of every second row of a kind, whatever its format. */
+static size_t choose(const hr_validated_row *rows, size_t count, hr_interval_kind kind, hr_dtype dtype, bool half,
+                     ratio *to)
+{
+  size_t used = 0, number = 0;
+  for (size_t i = 0; i < count; i++) {
+    const hr_validated_row *row = &rows[i];
+    if (hr_validated_row_interval(row) != kind)
+      continue;
+    bool left_out = number++ % 2 == 1 && half;
+    if (format_of(row) == dtype && !left_out)
+      to[used++] = (ratio){row->measured_ns / row->prediction.time_ns, row->prediction.time_ns};
+  }
+  return used;
+}
+
+static int by_prediction(const void *a, const void *b)
+{
+  const ratio *x = a, *y = b;
+  if (x->predicted_ns != y->predicted_ns)
+    return x->predicted_ns < y->predicted_ns ? -1 : 1;
+  return hr_compare_numbers(a, b);
+}
+
+/* Ends are not known to more than three places. */
+static double rounded(double end)
+{
+  return round(1000 * end) / 1000;
+}
+
+static hr_interval interval_of(double below_ns, ratio *members, size_t count)
+{
+  qsort(members, count, sizeof *members, hr_compare_numbers);
+  return (hr_interval){.below_ns = below_ns,
+                       .low = fmin(1, rounded(percentile(members, count, TAIL))),
+                       .high = fmax(1, rounded(percentile(members, count, 1 - TAIL)))};
+}
+
+/* Cuts the ratios of one kind into classes. A class with too few goes to the next, the last to the one before. */
+static size_t intervals_of(ratio *found, size_t count, hr_interval intervals[CLASSES])
+{
+  size_t used = 0, first[CLASSES + 1] = {0}, behind = 0;
+  double ends[CLASSES];
+  qsort(found, count, sizeof *found, by_prediction);
+  for (size_t class = 0; class < CLASSES; class ++) {
+    while (behind < count && found[behind].predicted_ns < ends_ns[class])
+      behind++;
+    if (behind - first[used] < MIN_ROWS)
+      continue;
+    ends[used++] = ends_ns[class];
+    first[used] = behind;
+  }
+  used += used == 0;
+  first[used] = count;
+  ends[used - 1] = BEYOND_ALL;
+  for (size_t i = 0; i < used; i++)
+    intervals[i] = interval_of(ends[i], found + first[i], first[i + 1] - first[i]);
+  return used;
+}
+
+/* Below 0: before the intervals of a kind and format; 0: one of these. */
+static int compare_class(const hr_interval *interval, hr_interval_kind kind, hr_dtype dtype)
+{
+  return interval->kind != kind ? (int)interval->kind - (int)kind : (int)interval->dtype - (int)dtype;
+}
+
+/* Takes as many as the list has room for. */
+static void replace(hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype, const hr_interval *intervals,
+                    size_t count)
+{
+  hr_interval *list = hardware->intervals;
+  size_t first = 0, behind, all = hardware->interval_count;
+  while (first < all && compare_class(&list[first], kind, dtype) < 0)
+    first++;
+  for (behind = first; behind < all && compare_class(&list[behind], kind, dtype) == 0;)
+    behind++;
+  const size_t used = count < HR_INTERVALS_MAX - first ? count : HR_INTERVALS_MAX - first;
+  const size_t room = HR_INTERVALS_MAX - first - used, later = all - behind < room ? all - behind : room;
+  memmove(list + first + used, list + behind, later * sizeof *list);
+  for (size_t i = 0; i < used; i++) {
+    list[first + i] = intervals[i];
+    list[first + i].kind = kind;
+    list[first + i].dtype = dtype;
+  }
+  hardware->interval_count = first + used + later;
+}
+
+static void fit_class(const hr_validated_row *rows, size_t count, bool half, hr_interval_kind kind, hr_dtype dtype,
+                      ratio *found, hr_hardware *hardware)
+{
+  hr_interval intervals[CLASSES];
+  size_t members = choose(rows, count, kind, dtype, half, found);
+  if (members >= MIN_OF_KIND)
+    replace(hardware, kind, dtype, intervals, intervals_of(found, members, intervals));
+}
+
+/* Replaces the intervals of each kind that has enough of all rows or of half of them, of GEMMs of 32 bits and more of
+ * each kind and number format; others keep theirs. */
+static hr_status fit_intervals(const hr_validation *held, bool half, hr_hardware *hardware, hr_error *error)
+{
+  ratio *found = malloc((held->row_count + 1) * sizeof *found);
+  if (!found)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", held->row_count);
+  for (int kind = 0; kind < HR_INTERVAL_KIND_COUNT; kind++) {
+    for (int dtype = 0; dtype <= HR_DTYPE_COUNT; dtype++)
+      fit_class(held->rows, held->row_count, half, (hr_interval_kind)kind, (hr_dtype)dtype, found, hardware);
+  }
+  free(found);
+  return HR_OK;
+}
+
+/* Whether the row's measured time lies in the interval of its predicted one, or in the band. */
+static bool interval_covers(const hr_hardware *hardware, const hr_validated_row *row)
+{
+  double factor = row->measured_ns / row->prediction.time_ns, band = 1 + hardware->error_band;
+  const hr_interval *interval =
+      hr_interval_for(hardware, hr_validated_row_interval(row), gemm_dtype(row), row->prediction.time_ns);
+  if (interval)
+    return factor >= interval->low && factor <= interval->high;
+  return factor >= 1 / band && factor <= band;
+}
+
+/* ---- errors ---- */
 
 #define IN_BAND 0.9 /* of the held-out rows */
 
@@ -52,7 +217,7 @@ static void fill(const hr_validation *held, const hr_hardware *half, double *err
     errors[count++] = row->error;
     logs += log(row->prediction.time_ns / row->measured_ns);
     tested += odd;
-    inside += odd && hr_interval_covers(half, row);
+    inside += odd && interval_covers(half, row);
   }
   to->rows = (int64_t)count;
   if (count == 0)
@@ -92,10 +257,9 @@ hr_status hr_calibrate_sum_up(const hr_validation *before, const hr_validation *
     errors[i] = held->rows[i].error;
   result->hardware->error_band = fmin(ceil(100 * ranked(errors, held->row_count, IN_BAND)) / 100, 100);
   hr_hardware half = *result->hardware;
-  hr_status status = hr_fit_intervals(held->rows, held->row_count, HR_ROWS_EVEN, &half, error);
+  hr_status status = fit_intervals(held, true, &half, error);
   if (status == HR_OK)
     fill_kinds(before, fitted, &half, errors, result);
   free(errors);
-  return status == HR_OK ? hr_fit_intervals(held->rows, held->row_count, HR_ROWS_BOTH, result->hardware, error)
-                         : status;
+  return status == HR_OK ? fit_intervals(held, false, result->hardware, error) : status;
 }
