@@ -63,14 +63,12 @@ bool hr_hardware_has_families(const hr_hardware *hardware)
 }
 
 #define FULL_SPEED 0.995  /* from this share of the best class on a class is as fast; predictions are no finer */
-#define TMA_BYTES 16      /* of which rows are multiples, or TMA cannot load them */
-#define SECTOR_BYTES 32   /* that memory writes at once: it bounds the small results of batched GEMMs */
 #define TMA_BOX_BYTES 128 /* of a row: a family's step along k */
 
 int64_t hr_hardware_fast_bytes(const hr_hardware *hardware, double share, bool batched)
 {
   if (hr_hardware_has_families(hardware))
-    return share >= FULL_SPEED ? TMA_BOX_BYTES : batched ? SECTOR_BYTES : TMA_BYTES;
+    return share >= FULL_SPEED ? TMA_BOX_BYTES : batched ? HR_SECTOR_BYTES : HR_TMA_BYTES;
   for (size_t i = 0; i < hardware->alignment_count; i++) {
     const hr_alignment_class *class = &hardware->alignments[i];
     double plain = class->result_share > 0 ? fmin(class->gemm_share, class->result_share) : class->gemm_share;

@@ -15,6 +15,9 @@
 #define HR_COLLECTIVE_RATES_MAX 96
 #define HR_INTERVALS_MAX 192
 
+#define HR_TMA_BYTES 16    /* of which rows are multiples, or TMA cannot load them; the widest load */
+#define HR_SECTOR_BYTES 32 /* that memory writes at once: it bounds the small results of batched GEMMs */
+
 /** The rate of a loop over one instruction: an upper bound for kernels built on it. */
 #define HR_CEILING_ROWS(X, list, count)                                                                       \
   X(list, count, double, per_s, OWN(NEEDED), RATE)   /* of all multiprocessors or cores */                    \

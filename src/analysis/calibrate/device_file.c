@@ -80,15 +80,10 @@ static json_t *text_or_null(const char *text)
 
 static json_t *errors_of(const hr_calibrated_kind *kind)
 {
-  json_t *errors = json_object();
-  json_object_set_new(errors, "kind", json_string(hr_interval_kind_name(kind->kind)));
-  json_object_set_new(errors, "size", json_string(hr_calibrated_size_name(kind->size)));
-  json_object_set_new(errors, "rows", json_integer(kind->rows));
-  json_object_set_new(errors, "before", rounded(kind->before));
-  json_object_set_new(errors, "fitted", rounded(kind->fitted));
-  json_object_set_new(errors, "held_out", rounded(kind->held_out));
-  json_object_set_new(errors, "held_out_p90", rounded(kind->held_out_p90));
-  return errors;
+  return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "kind", hr_interval_kind_name(kind->kind), "size",
+                   hr_calibrated_size_name(kind->size), "rows", (json_int_t)kind->rows, "before", rounded(kind->before),
+                   "fitted", rounded(kind->fitted), "held_out", rounded(kind->held_out), "held_out_p90",
+                   rounded(kind->held_out_p90));
 }
 
 /* Returns the mean over all rows. */
@@ -102,18 +97,13 @@ static double held_out_mean(const hr_validation *held)
 
 static json_t *calibrated(const hr_calibrate_result *result, const hr_calibrate_facts *facts)
 {
-  json_t *json = json_object(), *errors = json_array();
-  json_object_set_new(json, "date", text_or_null(facts->date));
-  json_object_set_new(json, "rows", json_integer(result->rows));
-  json_object_set_new(json, "held_out", rounded(held_out_mean(result->held_out)));
-  json_object_set_new(json, "parts", json_integer(result->folds));
-  json_object_set_new(json, "source", text_or_null(facts->source));
-  json_object_set_new(json, "driver", text_or_null(facts->driver));
-  json_object_set_new(json, "libraries", text_or_null(facts->libraries));
+  json_t *errors = json_array();
   for (size_t i = 0; i < result->kind_count; i++)
     json_array_append_new(errors, errors_of(&result->kinds[i]));
-  json_object_set_new(json, "errors", errors);
-  return json;
+  return json_pack("{s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o}", "date", text_or_null(facts->date), "rows",
+                   (json_int_t)result->rows, "held_out", rounded(held_out_mean(result->held_out)), "parts",
+                   (json_int_t)result->folds, "source", text_or_null(facts->source), "driver",
+                   text_or_null(facts->driver), "libraries", text_or_null(facts->libraries), "errors", errors);
 }
 
 static bool set_sources(json_t *root, const hr_calibrate_result *result, const hr_calibrate_facts *facts)

@@ -84,20 +84,12 @@ static hr_path_time time_of_network(const hr_hardware *hardware, const hr_collec
                                     int64_t nodes)
 {
   double sent = hr_collective_bus_share(collective->kind, nodes) / (double)on_node;
-  double transfer_ns, steps = ceil(log2((double)nodes));
-  switch (collective->kind) {
-  case HR_ALL_REDUCE: steps *= 2; break;
-  case HR_ALL_TO_ALL:
+  double levels = ceil(log2((double)nodes)), steps = collective->kind == HR_ALL_REDUCE ? 2 * levels : levels;
+  if (collective->kind == HR_ALL_TO_ALL) {
     sent = (double)(collective->devices - on_node) / (double)collective->devices;
     steps = 1;
-    break;
-  case HR_POINT_TO_POINT:
-  case HR_BROADCAST:
-  case HR_ALL_GATHER:
-  case HR_REDUCE_SCATTER:
-  case HR_COLLECTIVE_COUNT: break;
   }
-  transfer_ns = sent * (double)collective->bytes / hardware->network_bytes_per_s * 1e9;
+  const double transfer_ns = sent * (double)collective->bytes / hardware->network_bytes_per_s * 1e9;
   if (collective->kind == HR_ALL_GATHER || collective->kind == HR_REDUCE_SCATTER)
     return time_of_ring(hardware, collective->devices, nodes, transfer_ns);
   return (hr_path_time){steps * hardware->network_latency_ns, transfer_ns, NETWORK_BAND};

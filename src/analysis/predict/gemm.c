@@ -14,8 +14,6 @@
 /* GEMV: a GEMM of one row or column needs no matrix units. Such a kernel reaches this share of the fp32 rate, because
  * loads and conversions take issue slots too. */
 #define GEMV_RATE_SHARE 0.5
-/* The widest load. */
-#define TMA_BYTES 16
 /* GEMV: narrower loads reach this share of the bandwidth that wide ones do (data/results/h200/products.csv, m = 1 and
  * n = 50257 against 50304; batched with 1001 against 1024). */
 #define GEMV_MISALIGNED_SHARE 0.78
@@ -29,9 +27,6 @@
 
 /* A register's bytes. */
 #define WORD_BYTES 4
-
-/* Memory writes whole sectors. */
-#define SECTOR_BYTES 32
 
 /* Batched GEMMs that a library may compute in small tiles: least n, and largest k. */
 #define SMALL_TILE_MIN 128
@@ -88,7 +83,7 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
     return class_of(hardware, p->alignment)->bmm_share;
   }
   double share = class_of(hardware, operands)->gemm_share;
-  if (operands < TMA_BYTES)
+  if (operands < HR_TMA_BYTES)
     return share;
   const hr_alignment_class *result = class_of(hardware, stored);
   *by_edge = true;
@@ -139,7 +134,7 @@ static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr
     return INFINITY;
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
   double misaligned = gemm->batch > 1 ? GEMV_BATCHED_MISALIGNED_SHARE : GEMV_MISALIGNED_SHARE;
-  double memory_ns = gemv_alignment(gemm, p) < TMA_BYTES ? p->memory_ns / misaligned : p->memory_ns;
+  double memory_ns = gemv_alignment(gemm, p) < HR_TMA_BYTES ? p->memory_ns / misaligned : p->memory_ns;
   *vector = (hr_prediction){.matrix_ns = p->matrix_ns,
                             .tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0),
                             .memory_ns = memory_ns,
@@ -165,7 +160,7 @@ static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm)
  * loss. */
 static bool writes_parts_of_sectors(const hr_gemm *gemm, int64_t result_bytes)
 {
-  return operand_alignment(hr_gemm_c(gemm), false, result_bytes) == SECTOR_BYTES / 2;
+  return operand_alignment(hr_gemm_c(gemm), false, result_bytes) == HR_SECTOR_BYTES / 2;
 }
 
 /* Alignments from which loads are as fast as any. */
@@ -177,9 +172,9 @@ static double load_times(const hr_tiling_problem *problem, int64_t alignment)
 {
   const double load_16 = problem->cost->load_16;
   bool misaligned = problem->family->misaligned;
-  if (alignment < TMA_BYTES || !(load_16 > 0) || (alignment >= FULL_LOAD_BYTES && !misaligned))
+  if (alignment < HR_TMA_BYTES || !(load_16 > 0) || (alignment >= FULL_LOAD_BYTES && !misaligned))
     return 1;
-  return alignment < 2 * TMA_BYTES || misaligned ? load_16 : (1 + load_16) / 2;
+  return alignment < 2 * HR_TMA_BYTES || misaligned ? load_16 : (1 + load_16) / 2;
 }
 
 /* Sets the family of kernels, where the device's file has its cost. */

@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #define BY_4_BYTES 4 /* alignments from which there are faster kernels */
-#define BY_16_BYTES 16
 #define ANY_MORE INT64_MAX
 #define TF32_BYTES 4 /* fp32 is SIMT's */
 
@@ -33,13 +32,13 @@ static const hr_family_tile simt_tiles[] = {
     {32, 128, 1, 1, 4, false},  {128, 32, 1, 1, 4, false},  {32, 64, 1, 1, 6, false},   {64, 32, 1, 1, 6, false},
     {32, 32, 1, 1, 8, false}};
 
-#define BLOCK(member) .name = #member, .cost = offsetof(hr_hardware, member)
+#define BLOCK(member) .cost = offsetof(hr_hardware, member)
 #define TILES(list) .tiles = list, .tile_count = sizeof list / sizeof *list
 
 /* How k is split: of 32,900 aligned GEMMs that could be split 61 were left whole, 89% had the most parts that fit. */
-#define BY_TMA(element)                                                                                        \
-  BLOCK(tma), .element_bytes = element, .align_least = BY_16_BYTES, .align_below = ANY_MORE, TILES(tma_tiles), \
-              .granule = 32, .k_bytes = 128, .split_from = 5120, .split_part = 2560, .split_waves = 1,         \
+#define BY_TMA(element)                                                                                         \
+  BLOCK(tma), .element_bytes = element, .align_least = HR_TMA_BYTES, .align_below = ANY_MORE, TILES(tma_tiles), \
+              .granule = 32, .k_bytes = 128, .split_from = 5120, .split_part = 2560, .split_waves = 1,          \
               .splits_always = true
 
 static const hr_gemm_family families[] = {
@@ -47,7 +46,7 @@ static const hr_gemm_family families[] = {
      .split_waves = 8},
     {BY_TMA(TF32_BYTES), .column_times = 3.5, .wave_ns = 400},
     {BY_TMA(0)},
-    {BLOCK(aligned_4), .align_least = BY_4_BYTES, .align_below = BY_16_BYTES, .misaligned = true,
+    {BLOCK(aligned_4), .align_least = BY_4_BYTES, .align_below = HR_TMA_BYTES, .misaligned = true,
      TILES(aligned_4_tiles), .granule = 1, .k_bytes = 64, .split_from = 880, .split_part = 128, .split_waves = 8},
     {BLOCK(aligned_2), .align_least = 1, .align_below = BY_4_BYTES, .misaligned = true, TILES(aligned_2_tiles),
      .granule = 1, .k_bytes = 64, .split_from = 34, .split_part = 128, .split_waves = 8, .splits_always = true},

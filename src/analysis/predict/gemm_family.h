@@ -17,7 +17,6 @@ typedef struct hr_family_tile {
 
 /** A row of the table of families. All have the terms of hr_gemm_kernel_cost, which the device's file has by name. */
 typedef struct hr_gemm_family {
-  const char *name;      /* of the block in a device file */
   size_t cost;           /* offset of the block in hr_hardware */
   int64_t element_bytes; /* of its operands; 0: any */
   int64_t align_least;   /* bytes to which operands and result are aligned: at least, */

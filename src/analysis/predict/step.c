@@ -24,33 +24,20 @@ static size_t place_of(const hr_operator *op)
   return (size_t)(hash % HR_KNOWN_OPERATORS);
 }
 
-/* Steps of many layouts, batches and contexts have most GEMMs in common, whose tiles take long to find. */
+/* Steps of many layouts, batches and contexts have most GEMMs in common, whose tiles take long to find. `operators` may
+ * be NULL. */
 static hr_status predict_once(const hr_subject *subject, const hr_operator *op, hr_known_operator *operators,
-                              const hr_prediction **prediction, hr_error *error)
+                              hr_prediction *prediction, hr_error *error)
 {
+  if (!operators)
+    return hr_predict_step_operator(subject->hardware, subject->workload->phase, op, prediction, error);
   hr_known_operator *known = &operators[place_of(op)];
   if (memcmp(&known->op, op, sizeof *op) != 0) {
     known->op.kernels = -1; /* no operator's, if the prediction fails */
     HR_TRY(hr_predict_step_operator(subject->hardware, subject->workload->phase, op, &known->prediction, error));
     known->op = *op;
   }
-  *prediction = &known->prediction;
-  return HR_OK;
-}
-
-/* `known` may be NULL. */
-static hr_status predict_operators(const hr_subject *subject, hr_known_operator *known, hr_step *step, hr_error *error)
-{
-  for (size_t i = 0; i < step->operators.count; i++) {
-    const hr_operator *op = &step->operators.items[i];
-    const hr_prediction *found = NULL;
-    if (known)
-      HR_TRY(predict_once(subject, op, known, &found, error));
-    else
-      HR_TRY(hr_predict_step_operator(subject->hardware, subject->workload->phase, op, &step->predictions[i], error));
-    if (found)
-      step->predictions[i] = *found;
-  }
+  *prediction = known->prediction;
   return HR_OK;
 }
 
@@ -85,14 +72,15 @@ static void sum_all(const hr_subject *subject, hr_step *step)
   hr_describe_step(subject, &sums, &step->about);
 }
 
-/* A step of one kernel has no operators in common with those that have many. */
-static hr_status fill(const hr_subject *subject, bool persists, hr_known_operator *known, hr_step *step,
-                      hr_error *error)
+/* `apart`: never as one kernel. `known` may be NULL; a step of one kernel has no operators in common with those that
+ * have many. */
+static hr_status fill(const hr_subject *subject, bool apart, hr_known_operator *known, hr_step *step, hr_error *error)
 {
   HR_TRY(hr_operators_list(subject->model, subject->workload, &step->operators, error));
-  if (persists)
+  if (!apart && hr_predict_persists(subject->hardware, subject->model, subject->workload))
     hr_persist_operators(&step->operators);
-  HR_TRY(predict_operators(subject, known, step, error));
+  for (size_t i = 0; i < step->operators.count; i++)
+    HR_TRY(predict_once(subject, &step->operators.items[i], known, &step->predictions[i], error));
   memset(step->libraries, 0, sizeof step->libraries);
   if (!known) /* no report lists the operators of many steps */
     HR_TRY(name_libraries(subject->hardware, step, error));
@@ -100,14 +88,9 @@ static hr_status fill(const hr_subject *subject, bool persists, hr_known_operato
   return HR_OK;
 }
 
-static bool persists(const hr_subject *s)
-{
-  return hr_predict_persists(s->hardware, s->model, s->workload);
-}
-
 hr_status hr_fill_step_near(const hr_subject *subject, hr_known_operator *known, hr_step *step, hr_error *error)
 {
-  return fill(subject, persists(subject), known, step, error);
+  return fill(subject, false, known, step, error);
 }
 
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
@@ -115,7 +98,7 @@ hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const
 {
   const hr_subject subject = {.model = model, .workload = workload, .hardware = hardware};
   HR_TRY(hr_hardware_check(hardware, error));
-  return fill(&subject, persists(&subject), NULL, step, error);
+  return fill(&subject, false, NULL, step, error);
 }
 
 hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
@@ -123,7 +106,7 @@ hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model,
 {
   const hr_subject subject = {.model = model, .workload = workload, .hardware = hardware};
   HR_TRY(hr_hardware_check(hardware, error));
-  return fill(&subject, false, NULL, step, error);
+  return fill(&subject, true, NULL, step, error);
 }
 
 /* ---- many layouts of one model ---- */
@@ -133,26 +116,22 @@ static hr_status add_operators(const hr_subject *subject, hr_microbatch *microba
 {
   for (size_t i = 0; i < microbatch->operators.count; i++) {
     const hr_operator *op = &microbatch->operators.items[i];
-    const hr_prediction *prediction;
+    hr_prediction prediction;
     if (is_of_microbatch(op) == others)
       continue;
     HR_TRY(predict_once(subject, op, microbatch->known, &prediction, error));
-    hr_add_to_step(subject, op, prediction, sums);
+    hr_add_to_step(subject, op, &prediction, sums);
   }
   return HR_OK;
 }
 
-static hr_status sum_microbatch(const hr_subject *subject, hr_microbatch *microbatch, hr_error *error)
-{
-  HR_TRY(hr_list_operators(subject->model, subject->workload, &microbatch->operators, error));
-  microbatch->sums = (hr_step_sums){.operator_count = 0};
-  return add_operators(subject, microbatch, false, &microbatch->sums, error);
-}
-
 hr_status hr_time_step(const hr_subject *subject, hr_microbatch *microbatch, hr_step_about *about, hr_error *error)
 {
-  if (microbatch->sums.operator_count == 0)
-    HR_TRY(sum_microbatch(subject, microbatch, error));
+  if (microbatch->sums.operator_count == 0) {
+    HR_TRY(hr_list_operators(subject->model, subject->workload, &microbatch->operators, error));
+    microbatch->sums = (hr_step_sums){.operator_count = 0};
+    HR_TRY(add_operators(subject, microbatch, false, &microbatch->sums, error));
+  }
   hr_step_sums sums = microbatch->sums;
   HR_TRY(hr_list_operators_between(subject->model, subject->workload, microbatch->held, &microbatch->operators, error));
   HR_TRY(add_operators(subject, microbatch, true, &sums, error));

@@ -172,13 +172,11 @@ void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm 
   set_interval(hr_interval_for(hardware, kind, gemm->dtype, prediction->time_ns), prediction);
 }
 
-#define TMA_ALIGNMENT 16 /* bytes */
-
 hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction)
 {
   if (hr_dtype_bytes(gemm->dtype) == 1)
     return HR_INTERVAL_GEMM_8BIT;
-  bool misaligned = prediction->alignment < TMA_ALIGNMENT;
+  bool misaligned = prediction->alignment < HR_TMA_BYTES;
   if (gemm->batch > 1)
     return misaligned ? HR_INTERVAL_BMM_MISALIGNED : HR_INTERVAL_BMM;
   return misaligned ? HR_INTERVAL_GEMM_MISALIGNED : HR_INTERVAL_GEMM;
