@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A trace of requests from a CSV table. */
 #include "analysis/load/simulation.h"
-#include "analysis/validate/csv_table.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "csv/csv.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

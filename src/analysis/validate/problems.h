@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_VALIDATE_PROBLEMS_H
 #define HR_ANALYSIS_VALIDATE_PROBLEMS_H
 
-#include "analysis/validate/csv_table.h"
+#include "csv/csv.h"
 
 #include <headroom/experimental/validate.h>
 

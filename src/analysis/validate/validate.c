@@ -2,12 +2,12 @@
 /* Measured rows to problems and predictions. */
 #include <headroom/experimental/validate.h>
 
-#include "analysis/validate/csv_table.h"
 #include "analysis/validate/problems.h"
 #include "analysis/validate/rows.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "csv/csv.h"
 #include "hardware/hardware.h"
 
 #include <headroom/experimental/hardware.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/validate/csv_table.h"
+#include "csv/csv.h"
 
 #include "base/error.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A CSV table in memory, read record by record. */
-#ifndef HR_ANALYSIS_VALIDATE_CSV_TABLE_H
-#define HR_ANALYSIS_VALIDATE_CSV_TABLE_H
+#ifndef HR_CSV_H
+#define HR_CSV_H
 
 #include <headroom/status.h>
 #include <stddef.h>
