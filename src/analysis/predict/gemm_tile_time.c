@@ -263,15 +263,10 @@ static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *til
   return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
 }
 
-static double started_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
-{
-  double busy = fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
-  return problem->family ? problem->cost->busy_ns * busy : 0;
-}
-
 static void keep_faster(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
-  tiling->started_ns = started_ns(problem, tiling);
+  const double busy = fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
+  tiling->started_ns = problem->family ? problem->cost->busy_ns * busy : 0;
   const double max_ns = best->busy_ns + best->started_ns - tiling->started_ns;
   if (hr_set_tiling_time(problem, max_ns, tiling) && tiling->busy_ns < max_ns)
     *best = *tiling;

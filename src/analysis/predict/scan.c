@@ -52,16 +52,23 @@ static bool is_known(const hr_scan_cost *cost, bool updates)
   return (updates ? cost->update_ns : cost->launch_ns) > 0;
 }
 
+/* The cost of the kernels: the device's own, or on a GPU the assumed one, each for sequences and for updates. */
+static hr_scan_cost cost_of(const hr_hardware *hardware, hr_recurrence recurrence)
+{
+  const hr_scan_cost *own = own_cost(hardware, recurrence);
+  hr_scan_cost cost = hardware->about.kind == HR_HARDWARE_GPU ? costs[recurrence].cost : (hr_scan_cost){0};
+  if (is_known(own, false))
+    cost.launch_ns = own->launch_ns, cost.bandwidth_share = own->bandwidth_share, cost.matrix_share = own->matrix_share,
+    cost.token_ns = own->token_ns;
+  if (is_known(own, true))
+    cost.update_ns = own->update_ns, cost.update_share = own->update_share;
+  return cost;
+}
+
 void hr_scan_costs_assume(hr_hardware *hardware)
 {
   for (size_t i = HR_RECURRENCE_NONE + 1; i < COST_COUNT && hardware->about.kind == HR_HARDWARE_GPU; i++) {
-    const hr_scan_cost own = *own_cost(hardware, (hr_recurrence)i);
-    hr_scan_cost cost = costs[i].cost;
-    if (is_known(&own, false))
-      cost.launch_ns = own.launch_ns, cost.bandwidth_share = own.bandwidth_share, cost.matrix_share = own.matrix_share,
-      cost.token_ns = own.token_ns;
-    if (is_known(&own, true))
-      cost.update_ns = own.update_ns, cost.update_share = own.update_share;
+    const hr_scan_cost cost = cost_of(hardware, (hr_recurrence)i);
     memcpy((char *)hardware + costs[i].offset, &cost, sizeof cost);
   }
 }
@@ -73,19 +80,6 @@ static double lower_bound_ns(const hr_hardware *hardware, const hr_operator *op,
   p->memory_ns = hr_transfer_ns(hardware, (double)op->bytes, hardware->bandwidth_share);
   p->matrix_ns = (double)op->flops / rate * 1e9;
   return hr_overlap(p->memory_ns, p->matrix_ns);
-}
-
-/* The cost of the kernels, *own if it is the device's; NULL: unknown. */
-static const hr_scan_cost *cost_of(const hr_hardware *hardware, const hr_operator *op, bool *own)
-{
-  if ((size_t)op->recurrence >= COST_COUNT || op->recurrence == HR_RECURRENCE_NONE)
-    return NULL;
-  const hr_scan_cost *cost = own_cost(hardware, op->recurrence);
-  *own = is_known(cost, op->updates);
-  if (*own)
-    return cost;
-  cost = &costs[op->recurrence].cost;
-  return hardware->about.kind == HR_HARDWARE_GPU && is_known(cost, op->updates) ? cost : NULL;
 }
 
 /* Sets the terms; returns the time without the launch. p->matrix_ns is that at the library's rate. */
@@ -113,10 +107,11 @@ hr_status hr_predict_scan_operator(const hr_hardware *hardware, const hr_operato
   HR_TRY(hr_predict_rate(hardware, op->gemm.dtype, &rate, error));
   hr_prediction p = {.launch_ns = 0};
   double busy_ns = lower_bound_ns(hardware, op, rate, &p), band = SLOWEST, least = 1 + hardware->error_band;
-  bool own = false;
-  const hr_scan_cost *cost = cost_of(hardware, op, &own);
-  if (cost) {
-    busy_ns = busy_ns_of(hardware, cost, op, &p);
+  const bool listed = (size_t)op->recurrence < COST_COUNT && op->recurrence != HR_RECURRENCE_NONE;
+  const hr_scan_cost cost = listed ? cost_of(hardware, op->recurrence) : (hr_scan_cost){0};
+  bool own = listed && is_known(own_cost(hardware, op->recurrence), op->updates);
+  if (is_known(&cost, op->updates)) {
+    busy_ns = busy_ns_of(hardware, &cost, op, &p);
     const bool near = own || strcmp(hardware->about.architecture, "hopper") == 0;
     own = own && op->recurrence != HR_RECURRENCE_KIMI_DELTA;
     band = own ? MEASURED_BAND : near ? NEAR_BAND : OTHER_BAND;

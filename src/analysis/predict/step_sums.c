@@ -90,21 +90,24 @@ double *hr_part_of(hr_part_times *times, const hr_operator *op)
   return op->id < HR_OP_ATTENTION_NORM ? &times->before : &times->behind;
 }
 
-double hr_microbatch_ns(const hr_part_times *times)
+/* One microbatch, one stage at a time. */
+static double microbatch_ns_of(const hr_part_times *times)
 {
   return times->layers + (times->before + times->behind) + times->between;
 }
 
-double hr_slowest_stage_ns(const hr_part_times *times, const hr_workload *workload)
+/* The slowest stage and one microbatch. */
+static double slowest_stage_ns(const hr_part_times *times, const hr_workload *workload)
 {
   int64_t stages = workload->pipeline_stages, parts = hr_virtual_stages(workload);
   if (stages == 1)
-    return hr_microbatch_ns(times);
+    return microbatch_ns_of(times);
   return times->layers / (double)stages + fmax(times->before, times->behind) +
          times->between / (double)(stages * parts - 1) * (double)parts;
 }
 
-double hr_first_microbatch_rounds(const hr_workload *workload)
+/* Stage times for which the last stage waits: p − 1, with v parts a v-th of that. */
+static double first_microbatch_rounds(const hr_workload *workload)
 {
   return ((double)workload->pipeline_stages - 1) / (double)hr_virtual_stages(workload);
 }
@@ -120,7 +123,7 @@ static double further_microbatches(const hr_workload *workload)
  * Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2. */
 double hr_all_microbatches_ns(const hr_part_times *times, const hr_workload *workload)
 {
-  double microbatch_ns = hr_microbatch_ns(times), stage_ns = hr_slowest_stage_ns(times, workload);
+  double microbatch_ns = microbatch_ns_of(times), stage_ns = slowest_stage_ns(times, workload);
   double saved_ns = (1 - 1 / (double)hr_virtual_stages(workload)) * (microbatch_ns - stage_ns);
   return microbatch_ns - saved_ns + further_microbatches(workload) * stage_ns;
 }
@@ -151,8 +154,8 @@ static void add_microbatches(const hr_subject *subject, const hr_step_sums *sums
                       communication = stretched(&sums->communication, stretch);
   about->layer_time_ns = parts[HR_STEP_EXPECTED].layers / (double)layers;
   about->logit_time_ns = times.before + times.behind;
-  about->microbatch_time_ns = hr_microbatch_ns(&times);
-  about->stage_time_ns = hr_slowest_stage_ns(&times, workload);
+  about->microbatch_time_ns = microbatch_ns_of(&times);
+  about->stage_time_ns = slowest_stage_ns(&times, workload);
   about->time_ns = hr_all_microbatches_ns(&times, workload);
   about->communication_ns = hr_all_microbatches_ns(&communication, workload);
   about->low_ns = hr_all_microbatches_ns(&low, workload);
@@ -195,7 +198,7 @@ static void wait_for_host(const hr_subject *subject, const hr_step_sums *sums, h
     return;
   about->host_ns = (double)about->kernels * EAGER_LAUNCH_NS *
                    ((double)hr_workload_microbatches(workload) +
-                    (workload->phase == HR_PHASE_DECODE ? 0 : hr_first_microbatch_rounds(workload)));
+                    (workload->phase == HR_PHASE_DECODE ? 0 : first_microbatch_rounds(workload)));
   for (hr_step_figure i = 0; i < HR_STEP_FIGURES; i++) {
     double host_ns = about->host_ns * bands[i];
     *times[i] = fmax(*times[i], host_ns);
@@ -212,7 +215,7 @@ static void wait_for_host(const hr_subject *subject, const hr_step_sums *sums, h
 static double exposed_ns(const hr_step_sums *sums, const hr_workload *workload, hr_step_figure figure)
 {
   const hr_replica_times *sent = &sums->replicas;
-  double rounds = (double)hr_workload_microbatches(workload) + hr_first_microbatch_rounds(workload);
+  double rounds = (double)hr_workload_microbatches(workload) + first_microbatch_rounds(workload);
   double overlap = workload->overlap, stages = (double)workload->pipeline_stages;
   int64_t stage = workload->zero_stage;
   double forward = fmax(0, sent->gathered_forward[figure] - overlap * (sums->forward_ns / stages));

@@ -15,15 +15,6 @@ typedef struct hr_part_times {
 /** The part that an operator belongs to. */
 double *hr_part_of(hr_part_times *times, const hr_operator *op);
 
-/** One microbatch, one stage at a time. */
-double hr_microbatch_ns(const hr_part_times *times);
-
-/** The slowest stage and one microbatch. */
-double hr_slowest_stage_ns(const hr_part_times *times, const hr_workload *workload);
-
-/** Stage times for which the last stage waits: p − 1, with v parts a v-th of that. */
-double hr_first_microbatch_rounds(const hr_workload *workload);
-
 /** All microbatches of a step, without what replicas wait for. It is linear: the step is the sum of that of `layers`
  *  alone and that of the other parts. */
 double hr_all_microbatches_ns(const hr_part_times *times, const hr_workload *workload);
