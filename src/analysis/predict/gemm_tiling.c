@@ -30,16 +30,16 @@ static int64_t in_clusters(int64_t tiles, int64_t cluster)
   return (tiles + cluster - 1) & -cluster;
 }
 
-static hr_tiling tiling_of(const hr_gemm *gemm, const hr_family_tile *tile)
+/* Most tiles are passed over by these members alone. */
+static void set_tile(const hr_gemm *gemm, const hr_family_tile *tile, hr_tiling *tiling)
 {
   const bool clusters = gemm->batch < CLUSTERED_BATCH_MAX;
-  const int64_t cluster_m = clusters ? tile->cluster_m : 1, cluster_n = clusters ? tile->cluster_n : 1;
-  return (hr_tiling){.tile = {tile->m, tile->n, 1},
-                     .cluster_m = cluster_m,
-                     .cluster_n = cluster_n,
-                     .blocks = tile->blocks,
-                     .tiles = in_clusters(hr_ceil_div(gemm->m, tile->m), cluster_m) *
-                              in_clusters(hr_ceil_div(gemm->n, tile->n), cluster_n) * gemm->batch};
+  tiling->tile = (hr_tile){tile->m, tile->n, 1};
+  tiling->cluster_m = clusters ? tile->cluster_m : 1;
+  tiling->cluster_n = clusters ? tile->cluster_n : 1;
+  tiling->blocks = tile->blocks;
+  tiling->tiles = in_clusters(hr_ceil_div(gemm->m, tile->m), tiling->cluster_m) *
+                  in_clusters(hr_ceil_div(gemm->n, tile->n), tiling->cluster_n) * gemm->batch;
 }
 
 static bool has_kernel(const hr_tiling_problem *problem, const hr_family_tile *tile)
@@ -59,12 +59,12 @@ static hr_tiling best_of_family(const hr_tiling_problem *all)
   known.refill_ns = 0;
   problem.cost = &known;
   hr_set_family_terms(&problem);
-  hr_tiling best = {.busy_ns = INFINITY};
+  hr_tiling best = {.busy_ns = INFINITY}, tiling = {.splits = 1};
   for (size_t i = 0; i < all->family->tile_count; i++) {
     const hr_family_tile *tile = &all->family->tiles[i];
     if (!has_kernel(all, tile))
       continue;
-    hr_tiling tiling = tiling_of(all->gemm, tile);
+    set_tile(all->gemm, tile, &tiling);
     hr_keep_faster_waves(&problem, &tiling, &best);
   }
   hr_set_tiling_time(all, INFINITY, &best);

@@ -70,8 +70,8 @@ void hr_set_family_terms(hr_tiling_problem *problem);
  *  anyway. */
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling);
 
-/** Set *best to the fastest split of k with the tile of `tiling`, if that is faster than *best; change *tiling. In waves,
- *  as a family splits k; in doubled numbers without one. */
+/** Set *best to the fastest split of k with the tile of `tiling`, if that is faster than *best; change *tiling. A
+ *  family splits k by waves; without one the splits are doubled. */
 void hr_keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best);
 void hr_keep_faster_doubled(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best);
 
