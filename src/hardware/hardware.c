@@ -143,23 +143,9 @@ const char *hr_cache_name(hr_cache cache)
   return hr_name_of(cache_names, 2, (int)cache);
 }
 
-hr_status hr_clock_parse(const char *name, hr_clock *clock)
-{
-  HR_NEED(NULL, name, clock);
-  int value;
-  HR_TRY(hr_name_find(clock_names, 2, name, &value));
-  *clock = (hr_clock)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_clock_parse, hr_clock, clock_names, 2)
 
-hr_status hr_cache_parse(const char *name, hr_cache *cache)
-{
-  HR_NEED(NULL, name, cache);
-  int value;
-  HR_TRY(hr_name_find(cache_names, 2, name, &value));
-  *cache = (hr_cache)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_cache_parse, hr_cache, cache_names, 2)
 
 static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)
 {

@@ -12,30 +12,14 @@ static const char *const format_names[] = {[HR_FORMAT_TABLE] = "table",
                                            [HR_FORMAT_MARKDOWN] = "markdown",
                                            [HR_FORMAT_HTML] = "html"};
 
-hr_status hr_format_parse(const char *name, hr_format *format)
-{
-  HR_NEED(NULL, name, format);
-  int value;
-  hr_status status = hr_name_find(format_names, sizeof format_names / sizeof *format_names, name, &value);
-  if (status == HR_OK)
-    *format = (hr_format)value;
-  return status;
-}
+HR_DEFINE_PARSE(hr_format_parse, hr_format, format_names, sizeof format_names / sizeof *format_names)
 
 static const char *const csv_names[] = {[HR_CSV_FINDINGS] = "findings",
                                         [HR_CSV_OPERATORS] = "operators",
                                         [HR_CSV_MEASUREMENTS] = "measurements",
                                         [HR_CSV_LAYOUTS] = "layouts"};
 
-hr_status hr_csv_table_parse(const char *name, hr_csv_table *table)
-{
-  HR_NEED(NULL, name, table);
-  int value;
-  hr_status status = hr_name_find(csv_names, sizeof csv_names / sizeof *csv_names, name, &value);
-  if (status == HR_OK)
-    *table = (hr_csv_table)value;
-  return status;
-}
+HR_DEFINE_PARSE(hr_csv_table_parse, hr_csv_table, csv_names, sizeof csv_names / sizeof *csv_names)
 
 void hr_page_init(hr_page *page, size_t size)
 {

@@ -19,14 +19,7 @@ const char *hr_layout_name(hr_layout layout)
   return hr_name_of(names, HR_LAYOUT_COUNT, (int)layout);
 }
 
-hr_status hr_layout_parse(const char *name, hr_layout *layout)
-{
-  HR_NEED(NULL, name, layout);
-  int value;
-  HR_TRY(hr_name_find(names, HR_LAYOUT_COUNT, name, &value));
-  *layout = (hr_layout)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_layout_parse, hr_layout, names, HR_LAYOUT_COUNT)
 
 static hr_strides heads_outside(const hr_attention_sizes *o)
 {

@@ -65,25 +65,11 @@ const char *hr_collective_name(hr_collective_kind kind)
   return hr_name_of(names, HR_COLLECTIVE_COUNT, (int)kind);
 }
 
-hr_status hr_collective_parse(const char *name, hr_collective_kind *kind)
-{
-  HR_NEED(NULL, name, kind);
-  int found = 0;
-  HR_TRY(hr_name_find(names, HR_COLLECTIVE_COUNT, name, &found));
-  *kind = (hr_collective_kind)found;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_collective_parse, hr_collective_kind, names, HR_COLLECTIVE_COUNT)
 
 const char *hr_collective_library_name(hr_collective_library library)
 {
   return hr_name_of(libraries, HR_LIBRARY_COUNT, (int)library);
 }
 
-hr_status hr_collective_library_parse(const char *name, hr_collective_library *library)
-{
-  HR_NEED(NULL, name, library);
-  int found = 0;
-  HR_TRY(hr_name_find(libraries, HR_LIBRARY_COUNT, name, &found));
-  *library = (hr_collective_library)found;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_collective_library_parse, hr_collective_library, libraries, HR_LIBRARY_COUNT)

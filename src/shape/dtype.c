@@ -26,12 +26,4 @@ size_t hr_dtype_bytes(hr_dtype dtype)
   return (unsigned)dtype < HR_DTYPE_COUNT ? sizes[dtype] : 0;
 }
 
-hr_status hr_dtype_parse(const char *name, hr_dtype *dtype)
-{
-  HR_NEED(NULL, name, dtype);
-  int value;
-  hr_status status = hr_name_find(names, HR_DTYPE_COUNT, name, &value);
-  if (status == HR_OK)
-    *dtype = (hr_dtype)value;
-  return status;
-}
+HR_DEFINE_PARSE(hr_dtype_parse, hr_dtype, names, HR_DTYPE_COUNT)

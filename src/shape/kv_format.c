@@ -38,23 +38,9 @@ const char *hr_kv_scales_name(hr_kv_scales scales)
   return hr_name_of(scales_names, HR_KV_SCALES_COUNT, (int)scales);
 }
 
-hr_status hr_kv_format_parse(const char *name, hr_kv_format *format)
-{
-  HR_NEED(NULL, name, format);
-  int value;
-  HR_TRY(hr_name_find(format_names, HR_KV_FORMAT_COUNT, name, &value));
-  *format = (hr_kv_format)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_kv_format_parse, hr_kv_format, format_names, HR_KV_FORMAT_COUNT)
 
-hr_status hr_kv_scales_parse(const char *name, hr_kv_scales *scales)
-{
-  HR_NEED(NULL, name, scales);
-  int value;
-  HR_TRY(hr_name_find(scales_names, HR_KV_SCALES_COUNT, name, &value));
-  *scales = (hr_kv_scales)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_kv_scales_parse, hr_kv_scales, scales_names, HR_KV_SCALES_COUNT)
 
 bool hr_kv_has_scales_apart(hr_kv_format format)
 {

@@ -36,14 +36,7 @@ const char *hr_serve_engine_name(hr_serve_engine engine)
   return hr_name_of(names, HR_SERVE_ENGINE_COUNT, (int)engine);
 }
 
-hr_status hr_serve_engine_parse(const char *name, hr_serve_engine *engine)
-{
-  HR_NEED(NULL, name, engine);
-  int value;
-  HR_TRY(hr_name_find(names, HR_SERVE_ENGINE_COUNT, name, &value));
-  *engine = (hr_serve_engine)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_serve_engine_parse, hr_serve_engine, names, HR_SERVE_ENGINE_COUNT)
 
 /* ---- defaults ---- */
 

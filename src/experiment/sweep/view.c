@@ -15,11 +15,4 @@ const char *hr_view_name(hr_view view)
   return hr_name_of(view_names, HR_VIEW_COUNT, (int)view);
 }
 
-hr_status hr_view_parse(const char *name, hr_view *view)
-{
-  HR_NEED(NULL, name, view);
-  int value;
-  HR_TRY(hr_name_find(view_names, HR_VIEW_COUNT, name, &value));
-  *view = (hr_view)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_view_parse, hr_view, view_names, HR_VIEW_COUNT)

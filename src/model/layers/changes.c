@@ -197,11 +197,4 @@ const char *hr_change_class_name(hr_change_class change_class)
   return hr_name_of(classes, HR_CHANGE_CLASS_COUNT, (int)change_class);
 }
 
-hr_status hr_change_class_parse(const char *name, hr_change_class *change_class)
-{
-  HR_NEED(NULL, name, change_class);
-  int value;
-  HR_TRY(hr_name_find(classes, HR_CHANGE_CLASS_COUNT, name, &value));
-  *change_class = (hr_change_class)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_change_class_parse, hr_change_class, classes, HR_CHANGE_CLASS_COUNT)

@@ -20,11 +20,4 @@ const char *hr_dropout_name(hr_dropout dropout)
   return hr_name_of(dropouts, DROPOUT_COUNT, (int)dropout);
 }
 
-hr_status hr_dropout_parse(const char *name, hr_dropout *dropout)
-{
-  HR_NEED(NULL, name, dropout);
-  int value;
-  HR_TRY(hr_name_find(dropouts, DROPOUT_COUNT, name, &value));
-  *dropout = (hr_dropout)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_dropout_parse, hr_dropout, dropouts, DROPOUT_COUNT)

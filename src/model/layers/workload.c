@@ -276,47 +276,12 @@ const char *hr_flash_library_name(hr_flash_library library)
   return hr_name_of(flash_libraries, FLASH_LIBRARY_COUNT, (int)library);
 }
 
-hr_status hr_phase_parse(const char *name, hr_phase *phase)
-{
-  HR_NEED(NULL, name, phase);
-  int value;
-  HR_TRY(hr_name_find(phases, PHASE_COUNT, name, &value));
-  *phase = (hr_phase)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_phase_parse, hr_phase, phases, PHASE_COUNT)
 
-hr_status hr_attention_form_parse(const char *name, hr_attention_form *form)
-{
-  HR_NEED(NULL, name, form);
-  int value;
-  HR_TRY(hr_name_find(forms, FORM_COUNT, name, &value));
-  *form = (hr_attention_form)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_attention_form_parse, hr_attention_form, forms, FORM_COUNT)
 
-hr_status hr_recompute_parse(const char *name, hr_recompute *recompute)
-{
-  HR_NEED(NULL, name, recompute);
-  int value;
-  HR_TRY(hr_name_find(recomputes, RECOMPUTE_COUNT, name, &value));
-  *recompute = (hr_recompute)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_recompute_parse, hr_recompute, recomputes, RECOMPUTE_COUNT)
 
-hr_status hr_framework_parse(const char *name, hr_framework *framework)
-{
-  HR_NEED(NULL, name, framework);
-  int value;
-  HR_TRY(hr_name_find(frameworks, FRAMEWORK_COUNT, name, &value));
-  *framework = (hr_framework)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_framework_parse, hr_framework, frameworks, FRAMEWORK_COUNT)
 
-hr_status hr_flash_library_parse(const char *name, hr_flash_library *library)
-{
-  HR_NEED(NULL, name, library);
-  int value;
-  HR_TRY(hr_name_find(flash_libraries, FLASH_LIBRARY_COUNT, name, &value));
-  *library = (hr_flash_library)value;
-  return HR_OK;
-}
+HR_DEFINE_PARSE(hr_flash_library_parse, hr_flash_library, flash_libraries, FLASH_LIBRARY_COUNT)
