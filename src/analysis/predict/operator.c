@@ -11,25 +11,28 @@
 #include <headroom/experimental/predict.h>
 #include <math.h>
 
-/* K and V copied into the cache behind the call. */
-static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p)
+/* `busy_ns`: without the launch. The efficiency is that of the scores that are seen. */
+static void finish_attention(const hr_hardware *hardware, const hr_operator *op, double busy_ns, hr_prediction *p)
 {
-  double peak = hr_predict_peak(hardware, op->attention.dtype), busy_ns = p->time_ns - p->launch_ns;
-  p->cache_ns = hr_recent_ns(hardware, (double)op->cached_bytes, 0);
-  hr_prediction_finish(hardware, busy_ns + p->cache_ns, (double)op->flops, peak, p);
+  hr_prediction_finish(hardware, busy_ns, (double)op->flops, hr_predict_peak(hardware, op->attention.dtype), p);
   hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention, op->framework), p);
 }
 
-/* The call that computes all scores; the efficiency stays that of the scores that are seen. */
+/* K and V copied into the cache behind the call. */
+static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p)
+{
+  p->cache_ns = hr_recent_ns(hardware, (double)op->cached_bytes, 0);
+  finish_attention(hardware, op, p->time_ns - p->launch_ns + p->cache_ns, p);
+}
+
+/* The call that computes all scores. */
 static hr_status predict_masked(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p, hr_error *error)
 {
   hr_attention whole = op->attention;
   whole.mask = HR_MASK_NONE;
   whole.window = 0;
   HR_TRY(hr_predict_attention_by(hardware, &whole, op->framework, p, error));
-  const double peak = hr_predict_peak(hardware, whole.dtype);
-  hr_prediction_finish(hardware, p->time_ns - p->launch_ns, (double)op->flops, peak, p);
-  hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention, op->framework), p);
+  finish_attention(hardware, op, p->time_ns - p->launch_ns, p);
   return HR_OK;
 }
 

@@ -50,36 +50,32 @@ static bool keeps_limits(const hr_hardware *hardware, const hr_point *point, dou
 
 /* ---- designed ---- */
 
-/* One kind of points. `granules`: sizes are multiples of one of these, in elements. */
+/* Sizes are multiples of one of these, in elements. */
+#define GRANULES 5
+static const int64_t aligned_granules[GRANULES] = {8, 64, 16, 128, 32}, odd_granules[GRANULES] = {1, 2, 1, 4, 1};
+static const int64_t granules_of_8_bits[GRANULES] = {16, 64, 128, 32, 256};
+
+/* One kind of points. */
 typedef struct design_row {
   hr_interval_kind kind;
   hr_dtype dtype;
   int gpu, cpu; /* how many */
-  int64_t granules[5];
+  const int64_t *granules;
   bool linear; /* operands as of a linear layer alone, which fp8 needs */
 } design_row;
 
-#define ALIGNED        \
-  {                    \
-    8, 64, 16, 128, 32 \
-  }
-#define ODD       \
-  {               \
-    1, 2, 1, 4, 1 \
-  }
-
 /* Odd sizes, batches and attention in the usual format; others need only their rates. */
 static const design_row design[] = {
-    {HR_INTERVAL_GEMM, HR_BF16, 130, 14, ALIGNED, false},
-    {HR_INTERVAL_GEMM_MISALIGNED, HR_BF16, 60, 4, ODD, false},
-    {HR_INTERVAL_BMM, HR_BF16, 60, 8, ALIGNED, false},
-    {HR_INTERVAL_BMM, HR_BF16, 24, 0, ODD, false},
-    {HR_INTERVAL_ATTENTION, HR_BF16, 50, 8, ALIGNED, false},
-    {HR_INTERVAL_DECODE, HR_BF16, 50, 8, ALIGNED, false},
-    {HR_INTERVAL_GEMM, HR_FP16, 16, 0, ALIGNED, false},
-    {HR_INTERVAL_GEMM, HR_FP8_E4M3, 20, 0, {16, 64, 128, 32, 256}, true},
-    {HR_INTERVAL_GEMM, HR_TF32, 12, 0, ALIGNED, false},
-    {HR_INTERVAL_GEMM, HR_FP32, 16, 12, ALIGNED, false},
+    {HR_INTERVAL_GEMM, HR_BF16, 130, 14, aligned_granules, false},
+    {HR_INTERVAL_GEMM_MISALIGNED, HR_BF16, 60, 4, odd_granules, false},
+    {HR_INTERVAL_BMM, HR_BF16, 60, 8, aligned_granules, false},
+    {HR_INTERVAL_BMM, HR_BF16, 24, 0, odd_granules, false},
+    {HR_INTERVAL_ATTENTION, HR_BF16, 50, 8, aligned_granules, false},
+    {HR_INTERVAL_DECODE, HR_BF16, 50, 8, aligned_granules, false},
+    {HR_INTERVAL_GEMM, HR_FP16, 16, 0, aligned_granules, false},
+    {HR_INTERVAL_GEMM, HR_FP8_E4M3, 20, 0, granules_of_8_bits, true},
+    {HR_INTERVAL_GEMM, HR_TF32, 12, 0, aligned_granules, false},
+    {HR_INTERVAL_GEMM, HR_FP32, 16, 12, aligned_granules, false},
 };
 
 #define ROWS (sizeof design / sizeof *design)
@@ -109,7 +105,7 @@ static int64_t size_at(double share, double least, double most, int64_t granule)
 static hr_gemm gemm_at(const design_row *row, int64_t index)
 {
   hr_gemm gemm = hr_gemm_default();
-  int64_t granule = row->granules[index % 5], aligned = row->granules[0] < 8 ? 8 : granule;
+  int64_t granule = row->granules[index % GRANULES], aligned = row->granules[0] < 8 ? 8 : granule;
   bool batched = row->kind == HR_INTERVAL_BMM;
   double most = batched ? 4096 : 32768;
   gemm.dtype = row->dtype;
