@@ -11,6 +11,13 @@
 /** names[value], or "unknown" outside the table. */
 const char *hr_name_of(const char *const *names, size_t count, int value);
 
+/** Defines `const char *function(type value)`: hr_name_of() of an enumerator. */
+#define HR_DEFINE_NAME(function, type, names, count) \
+  const char *function(type value)                   \
+  {                                                  \
+    return hr_name_of(names, count, (int)value);     \
+  }
+
 /** Finds the index of `name`. HR_ERROR_NOT_FOUND, with *value untouched, if the table lacks it or `name` is NULL. */
 hr_status hr_name_find(const char *const *names, size_t count, const char *name, int *value);
 

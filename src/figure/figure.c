@@ -13,10 +13,7 @@
 
 static const char *const origin_names[] = {"measured", "predicted", "published", "read off", "bound"};
 
-const char *hr_figure_origin_name(hr_figure_origin origin)
-{
-  return hr_name_of(origin_names, sizeof origin_names / sizeof *origin_names, (int)origin);
-}
+HR_DEFINE_NAME(hr_figure_origin_name, hr_figure_origin, origin_names, sizeof origin_names / sizeof *origin_names)
 
 hr_figure *hr_figure_new(void)
 {

@@ -115,36 +115,16 @@ double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, do
   return flops_per_s / fmax(loop, known ? hr_hardware_library_flops_per_s(hardware, dtype) : 0);
 }
 
-const char *hr_interval_kind_name(hr_interval_kind kind)
-{
-  return hr_name_of(hr_interval_names, HR_INTERVAL_KIND_COUNT, (int)kind);
-}
-
-const char *hr_ceiling_kind_name(hr_ceiling_kind kind)
-{
-  return hr_name_of(hr_ceiling_names, HR_CEILING_KIND_COUNT, (int)kind);
-}
-
-const char *hr_calibration_name(hr_calibration calibration)
-{
-  return hr_name_of(hr_calibration_names, HR_CALIBRATION_COUNT, (int)calibration);
-}
+HR_DEFINE_NAME(hr_interval_kind_name, hr_interval_kind, hr_interval_names, HR_INTERVAL_KIND_COUNT)
+HR_DEFINE_NAME(hr_ceiling_kind_name, hr_ceiling_kind, hr_ceiling_names, HR_CEILING_KIND_COUNT)
+HR_DEFINE_NAME(hr_calibration_name, hr_calibration, hr_calibration_names, HR_CALIBRATION_COUNT)
 
 static const char *const clock_names[] = {"settled", "burst"};
 static const char *const cache_names[] = {"cold", "warm"};
 
-const char *hr_clock_name(hr_clock clock)
-{
-  return hr_name_of(clock_names, 2, (int)clock);
-}
-
-const char *hr_cache_name(hr_cache cache)
-{
-  return hr_name_of(cache_names, 2, (int)cache);
-}
-
+HR_DEFINE_NAME(hr_clock_name, hr_clock, clock_names, 2)
+HR_DEFINE_NAME(hr_cache_name, hr_cache, cache_names, 2)
 HR_DEFINE_PARSE(hr_clock_parse, hr_clock, clock_names, 2)
-
 HR_DEFINE_PARSE(hr_cache_parse, hr_cache, cache_names, 2)
 
 static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)

@@ -14,11 +14,7 @@ static const char *const names[HR_LAYOUT_COUNT] = {
 #undef HR_LAYOUT_NAME
 };
 
-const char *hr_layout_name(hr_layout layout)
-{
-  return hr_name_of(names, HR_LAYOUT_COUNT, (int)layout);
-}
-
+HR_DEFINE_NAME(hr_layout_name, hr_layout, names, HR_LAYOUT_COUNT)
 HR_DEFINE_PARSE(hr_layout_parse, hr_layout, names, HR_LAYOUT_COUNT)
 
 static hr_strides heads_outside(const hr_attention_sizes *o)

@@ -60,16 +60,7 @@ double hr_collective_bus_share(hr_collective_kind kind, int64_t devices)
   return kind == HR_ALL_REDUCE ? 2 * sent : sent;
 }
 
-const char *hr_collective_name(hr_collective_kind kind)
-{
-  return hr_name_of(names, HR_COLLECTIVE_COUNT, (int)kind);
-}
-
+HR_DEFINE_NAME(hr_collective_name, hr_collective_kind, names, HR_COLLECTIVE_COUNT)
 HR_DEFINE_PARSE(hr_collective_parse, hr_collective_kind, names, HR_COLLECTIVE_COUNT)
-
-const char *hr_collective_library_name(hr_collective_library library)
-{
-  return hr_name_of(libraries, HR_LIBRARY_COUNT, (int)library);
-}
-
+HR_DEFINE_NAME(hr_collective_library_name, hr_collective_library, libraries, HR_LIBRARY_COUNT)
 HR_DEFINE_PARSE(hr_collective_library_parse, hr_collective_library, libraries, HR_LIBRARY_COUNT)

@@ -16,10 +16,7 @@ static const size_t sizes[] = {
 #undef ROW
 };
 
-const char *hr_dtype_name(hr_dtype dtype)
-{
-  return hr_name_of(names, HR_DTYPE_COUNT, (int)dtype);
-}
+HR_DEFINE_NAME(hr_dtype_name, hr_dtype, names, HR_DTYPE_COUNT)
 
 size_t hr_dtype_bytes(hr_dtype dtype)
 {

@@ -28,18 +28,9 @@ static const char *const scales_names[] = {
 #undef ROW
 };
 
-const char *hr_kv_format_name(hr_kv_format format)
-{
-  return hr_name_of(format_names, HR_KV_FORMAT_COUNT, (int)format);
-}
-
-const char *hr_kv_scales_name(hr_kv_scales scales)
-{
-  return hr_name_of(scales_names, HR_KV_SCALES_COUNT, (int)scales);
-}
-
+HR_DEFINE_NAME(hr_kv_format_name, hr_kv_format, format_names, HR_KV_FORMAT_COUNT)
+HR_DEFINE_NAME(hr_kv_scales_name, hr_kv_scales, scales_names, HR_KV_SCALES_COUNT)
 HR_DEFINE_PARSE(hr_kv_format_parse, hr_kv_format, format_names, HR_KV_FORMAT_COUNT)
-
 HR_DEFINE_PARSE(hr_kv_scales_parse, hr_kv_scales, scales_names, HR_KV_SCALES_COUNT)
 
 bool hr_kv_has_scales_apart(hr_kv_format format)

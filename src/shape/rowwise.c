@@ -29,10 +29,7 @@ void hr_rowwise_init(hr_rowwise *rowwise, size_t size)
           (hr_rowwise){.operation = HR_ROWWISE_SOFTMAX, .rows = 1, .columns = 1, .dtype = HR_BF16, .group = 1});
 }
 
-const char *hr_rowwise_operation_name(hr_rowwise_operation operation)
-{
-  return hr_name_of(names, HR_ROWWISE_COUNT, (int)operation);
-}
+HR_DEFINE_NAME(hr_rowwise_operation_name, hr_rowwise_operation, names, HR_ROWWISE_COUNT)
 
 int hr_rowwise_inputs(hr_rowwise_operation operation)
 {

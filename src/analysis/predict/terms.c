@@ -202,7 +202,4 @@ const char *hr_prediction_largest_term(const hr_prediction *p)
 static const char *const bound_names[] = {"matrix",       "memory",       "launch", "alignment",
                                           "quantization", "interconnect", "network"};
 
-const char *hr_bound_name(hr_bound bound)
-{
-  return hr_name_of(bound_names, sizeof bound_names / sizeof *bound_names, (int)bound);
-}
+HR_DEFINE_NAME(hr_bound_name, hr_bound, bound_names, sizeof bound_names / sizeof *bound_names)

@@ -31,11 +31,7 @@ static const char *const names[] = {
 #undef ROW
 };
 
-const char *hr_serve_engine_name(hr_serve_engine engine)
-{
-  return hr_name_of(names, HR_SERVE_ENGINE_COUNT, (int)engine);
-}
-
+HR_DEFINE_NAME(hr_serve_engine_name, hr_serve_engine, names, HR_SERVE_ENGINE_COUNT)
 HR_DEFINE_PARSE(hr_serve_engine_parse, hr_serve_engine, names, HR_SERVE_ENGINE_COUNT)
 
 /* ---- defaults ---- */

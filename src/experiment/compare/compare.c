@@ -16,10 +16,7 @@ static const char *const verdict_names[] = {[HR_VERDICT_SAME] = "same",
                                             [HR_VERDICT_SLOWER] = "slower",
                                             [HR_VERDICT_NOISY] = "noisy"};
 
-const char *hr_verdict_name(hr_verdict verdict)
-{
-  return hr_name_of(verdict_names, HR_VERDICT_COUNT, (int)verdict);
-}
+HR_DEFINE_NAME(hr_verdict_name, hr_verdict, verdict_names, HR_VERDICT_COUNT)
 
 void hr_compare_side_init(hr_compare_side *side, size_t size)
 {

@@ -35,15 +35,8 @@ static const char *const part_words[] = {
 #undef HR_PART_WORDS
 };
 
-const char *hr_layer_part_name(hr_layer_part part)
-{
-  return hr_name_of(part_names, HR_PART_COUNT, (int)part);
-}
-
-const char *hr_layer_part_words(hr_layer_part part)
-{
-  return hr_name_of(part_words, HR_PART_COUNT, (int)part);
-}
+HR_DEFINE_NAME(hr_layer_part_name, hr_layer_part, part_names, HR_PART_COUNT)
+HR_DEFINE_NAME(hr_layer_part_words, hr_layer_part, part_words, HR_PART_COUNT)
 
 hr_layer_part hr_layer_part_of(const hr_operator *op)
 {

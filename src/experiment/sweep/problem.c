@@ -279,7 +279,4 @@ static const char *const kind_names[] = {
 #undef ROW
 };
 
-const char *hr_sweep_kind_name(hr_sweep_kind kind)
-{
-  return hr_name_of(kind_names, HR_SWEEP_KIND_COUNT, (int)kind);
-}
+HR_DEFINE_NAME(hr_sweep_kind_name, hr_sweep_kind, kind_names, HR_SWEEP_KIND_COUNT)

@@ -10,9 +10,5 @@ static const char *const view_names[] = {
 #undef HR_VIEW_NAME
 };
 
-const char *hr_view_name(hr_view view)
-{
-  return hr_name_of(view_names, HR_VIEW_COUNT, (int)view);
-}
-
+HR_DEFINE_NAME(hr_view_name, hr_view, view_names, HR_VIEW_COUNT)
 HR_DEFINE_PARSE(hr_view_parse, hr_view, view_names, HR_VIEW_COUNT)

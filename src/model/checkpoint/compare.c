@@ -29,20 +29,14 @@ static const char *const match_names[] = {
 #undef ROW
 };
 
-const char *hr_tensor_format_name(hr_tensor_format format)
-{
-  return hr_name_of(format_names, HR_TENSOR_FORMAT_COUNT, (int)format);
-}
+HR_DEFINE_NAME(hr_tensor_format_name, hr_tensor_format, format_names, HR_TENSOR_FORMAT_COUNT)
 
 const char *hr_checkpoint_part_name(hr_checkpoint_part part)
 {
   return (unsigned)part < HR_CHECKPOINT_PART_COUNT ? parts[part].name : "unknown";
 }
 
-const char *hr_checkpoint_match_name(hr_checkpoint_match match)
-{
-  return hr_name_of(match_names, HR_CHECKPOINT_MATCH_COUNT, (int)match);
-}
+HR_DEFINE_NAME(hr_checkpoint_match_name, hr_checkpoint_match, match_names, HR_CHECKPOINT_MATCH_COUNT)
 
 /* The elements of all parts but those of the bits. */
 static int64_t without(const hr_checkpoint *checkpoint, unsigned left_out)

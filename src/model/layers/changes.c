@@ -192,9 +192,5 @@ uint64_t hr_changes_between(const hr_model *before, const hr_workload *workload_
 
 static const char *const classes[HR_CHANGE_CLASS_COUNT] = {"free", "deploy", "retrain"};
 
-const char *hr_change_class_name(hr_change_class change_class)
-{
-  return hr_name_of(classes, HR_CHANGE_CLASS_COUNT, (int)change_class);
-}
-
+HR_DEFINE_NAME(hr_change_class_name, hr_change_class, classes, HR_CHANGE_CLASS_COUNT)
 HR_DEFINE_PARSE(hr_change_class_parse, hr_change_class, classes, HR_CHANGE_CLASS_COUNT)

@@ -15,9 +15,5 @@ bool hr_workload_drops(const hr_workload *workload)
          (workload->phase == HR_PHASE_FORWARD && workload->dropout == HR_DROPOUT_FORWARD);
 }
 
-const char *hr_dropout_name(hr_dropout dropout)
-{
-  return hr_name_of(dropouts, DROPOUT_COUNT, (int)dropout);
-}
-
+HR_DEFINE_NAME(hr_dropout_name, hr_dropout, dropouts, DROPOUT_COUNT)
 HR_DEFINE_PARSE(hr_dropout_parse, hr_dropout, dropouts, DROPOUT_COUNT)

@@ -16,17 +16,12 @@ static const char *const linear_names[] = {
 #undef ROW
 };
 
-const char *hr_linear_name(hr_linear_id id)
-{
-  return hr_name_of(linear_names, sizeof linear_names / sizeof *linear_names, (int)id);
-}
+HR_DEFINE_NAME(hr_linear_name, hr_linear_id, linear_names, sizeof linear_names / sizeof *linear_names)
 
 static const char *const activation_names[] = {"unquantized", "fp8", "int8", "fp4"};
 
-const char *hr_activations_name(hr_activations activations)
-{
-  return hr_name_of(activation_names, sizeof activation_names / sizeof *activation_names, (int)activations);
-}
+HR_DEFINE_NAME(hr_activations_name, hr_activations, activation_names,
+               sizeof activation_names / sizeof *activation_names)
 
 /* ---- linear layers ---- */
 

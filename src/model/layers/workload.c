@@ -251,37 +251,13 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
   return check_parallelism(workload, model, error);
 }
 
-const char *hr_phase_name(hr_phase phase)
-{
-  return hr_name_of(phases, PHASE_COUNT, (int)phase);
-}
-
-const char *hr_attention_form_name(hr_attention_form form)
-{
-  return hr_name_of(forms, FORM_COUNT, (int)form);
-}
-
-const char *hr_recompute_name(hr_recompute recompute)
-{
-  return hr_name_of(recomputes, RECOMPUTE_COUNT, (int)recompute);
-}
-
-const char *hr_framework_name(hr_framework framework)
-{
-  return hr_name_of(frameworks, FRAMEWORK_COUNT, (int)framework);
-}
-
-const char *hr_flash_library_name(hr_flash_library library)
-{
-  return hr_name_of(flash_libraries, FLASH_LIBRARY_COUNT, (int)library);
-}
-
+HR_DEFINE_NAME(hr_phase_name, hr_phase, phases, PHASE_COUNT)
+HR_DEFINE_NAME(hr_attention_form_name, hr_attention_form, forms, FORM_COUNT)
+HR_DEFINE_NAME(hr_recompute_name, hr_recompute, recomputes, RECOMPUTE_COUNT)
+HR_DEFINE_NAME(hr_framework_name, hr_framework, frameworks, FRAMEWORK_COUNT)
+HR_DEFINE_NAME(hr_flash_library_name, hr_flash_library, flash_libraries, FLASH_LIBRARY_COUNT)
 HR_DEFINE_PARSE(hr_phase_parse, hr_phase, phases, PHASE_COUNT)
-
 HR_DEFINE_PARSE(hr_attention_form_parse, hr_attention_form, forms, FORM_COUNT)
-
 HR_DEFINE_PARSE(hr_recompute_parse, hr_recompute, recomputes, RECOMPUTE_COUNT)
-
 HR_DEFINE_PARSE(hr_framework_parse, hr_framework, frameworks, FRAMEWORK_COUNT)
-
 HR_DEFINE_PARSE(hr_flash_library_parse, hr_flash_library, flash_libraries, FLASH_LIBRARY_COUNT)

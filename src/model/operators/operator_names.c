@@ -29,30 +29,16 @@ bool hr_operator_between_replicas(hr_operator_id id)
   return id == HR_OP_WEIGHT_ALL_GATHER || id == HR_OP_GRADIENT_ALL_REDUCE || id == HR_OP_GRADIENT_REDUCE_SCATTER;
 }
 
-const char *hr_operator_id_name(hr_operator_id id)
-{
-  return hr_name_of(ids, sizeof ids / sizeof *ids, (int)id);
-}
-
-const char *hr_step_tensor_name(hr_step_tensor tensor)
-{
-  return hr_name_of(tensors, sizeof tensors / sizeof *tensors, (int)tensor);
-}
+HR_DEFINE_NAME(hr_operator_id_name, hr_operator_id, ids, sizeof ids / sizeof *ids)
+HR_DEFINE_NAME(hr_step_tensor_name, hr_step_tensor, tensors, sizeof tensors / sizeof *tensors)
 
 const char *hr_weight_role_name(int role)
 {
   return hr_name_of(roles, sizeof roles / sizeof *roles, role);
 }
 
-const char *hr_operator_kind_name(hr_operator_kind kind)
-{
-  return hr_name_of(kinds, sizeof kinds / sizeof *kinds, (int)kind);
-}
-
-const char *hr_pass_name(hr_pass pass)
-{
-  return hr_name_of(passes, sizeof passes / sizeof *passes, (int)pass);
-}
+HR_DEFINE_NAME(hr_operator_kind_name, hr_operator_kind, kinds, sizeof kinds / sizeof *kinds)
+HR_DEFINE_NAME(hr_pass_name, hr_pass, passes, sizeof passes / sizeof *passes)
 
 void hr_operator_name(const hr_operator *op, char *name, size_t size)
 {

@@ -10,10 +10,7 @@ static const char *const output_names[] = {
     [HR_OUTPUT_AS_OPERANDS] = "operands", [HR_OUTPUT_BF16] = "bf16", [HR_OUTPUT_FP16] = "fp16"};
 #define OUTPUT_COUNT (int)(sizeof output_names / sizeof *output_names)
 
-const char *hr_result_kind_name(hr_result_kind kind)
-{
-  return hr_name_of(kind_names, HR_RESULT_KIND_COUNT, (int)kind);
-}
+HR_DEFINE_NAME(hr_result_kind_name, hr_result_kind, kind_names, HR_RESULT_KIND_COUNT)
 
 static const char *dtype_name(int value)
 {
