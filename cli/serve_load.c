@@ -38,8 +38,6 @@ int cli_check_load(const cli_run *run)
     return cli_fail(EXIT_USAGE, "--draft and --accept need each other");
   if (run->given[CLI_OPTION_draft_model] && !run->given[CLI_OPTION_draft])
     return cli_fail(EXIT_USAGE, "--draft-model: needs --draft");
-  if (run->given[CLI_OPTION_draft_model] && run->given[CLI_OPTION_disaggregated])
-    return cli_fail(EXIT_USAGE, "--draft-model: disaggregated plans have none");
   if (run->given[CLI_OPTION_trace] &&
       (run->given[CLI_OPTION_prompt] || run->given[CLI_OPTION_output_tokens] || run->given[CLI_OPTION_requests]))
     return cli_fail(EXIT_USAGE, "--trace: has its own lengths and number of requests");

@@ -85,9 +85,10 @@ class Commands(Folder):
                   *"serve-plan llama-3-70b -d h200 -p 2 --price 3.5,2.5 --recommend 5 --disaggregated "
                   "--prefill-device h100 --prefill-tensor-parallel 4".split())
         self.same(headroom.serve_load("llama-3-8b", device="h200", tensor_parallel=1, rate=50, ttft=0.3, tpot=0.02,
-                                      requests=500, disaggregated=True, prefill_device="h100", price=(3.5, 2.5)),
+                                      requests=500, disaggregated=True, prefill_device="h100", price=(3.5, 2.5),
+                                      draft=3, draft_model="gpt2", accept=0.7),
                   *"serve-plan llama-3-8b -d h200 -t 1 --rate 50 --ttft 300ms --tpot 20ms --requests 500 "
-                  "--disaggregated --prefill-device h100 --price 3.5,2.5".split())
+                  "--disaggregated --prefill-device h100 --price 3.5,2.5 --draft 3 --draft-model gpt2 --accept 0.7".split())
         self.same(headroom.serve_load("llama-3-8b", device="h200", tensor_parallel=1, rate=50, requests=500, instances=4),
                   *"serve-plan llama-3-8b -d h200 -t 1 --rate 50 --requests 500 --instances 4".split())
         self.same(headroom.serve_load("gpt2", device="h200", tensor_parallel=1, clients=4, engine="none"),

@@ -45,7 +45,8 @@ typedef struct hr_load_options {
                                            the fewest that keep up within the limits, of clients 1; default 1 */
   const hr_model
       *draft_model; /* that drafts, on the same devices, whose memory and time it takes: of as many as share its
-                              heads, else of one; the caller keeps it while results are used; NULL: at no cost */
+                              heads, else of one; disaggregated on both kinds, prefilled where prompts are; the caller
+                              keeps it while results are used; NULL: at no cost */
 } hr_load_options;
 
 /** The defaults above: nobody sends, seed 1, one copy. */

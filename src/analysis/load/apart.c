@@ -91,11 +91,22 @@ static double or_none(double numerator, double rate)
   return rate > 0 ? numerator / rate : 0;
 }
 
-/* A device sends its part of K and V over its own network adapter; within a node nothing is added. */
+/* A device sends its part of K and V, those of what drafts among them, over its own network adapter; within a node
+ * nothing is added. */
 static double network_ns_per_token(const hr_serve_state *state, const hr_serve_layout *layout)
 {
   double bytes = (double)layout->sequence_bytes / (double)state->cached_tokens;
   return or_none(bytes * 1e9, state->hardware->network_bytes_per_s);
+}
+
+/* The costs refer to those of what drafts. */
+static void copy_prefill(const hr_load_prefill *from, hr_load_prefill *to)
+{
+  *to = *from;
+  for (size_t end = 0; end < HR_LOAD_ENDS; end++) {
+    if (from->costs[end].drafter)
+      to->costs[end].drafter = &to->costs[from->costs[end].drafter - from->costs];
+  }
 }
 
 static hr_status fill_prefill(hr_serve_state *apart, const hr_serve_layout *layout, const hr_load_options *load,
@@ -129,7 +140,7 @@ static hr_status choose(hr_serve_state *apart, const hr_serve_state *state, cons
     if (!is_better(trial, &found, best, &best_found))
       continue;
     best_found = found;
-    *best = *trial; /* whose costs each simulation chooses */
+    copy_prefill(trial, best); /* whose costs each simulation chooses */
   }
   return best->layout.devices > 0 ? HR_OK : hr_serve_no_prefill(state, error);
 }
@@ -147,8 +158,8 @@ static hr_status choose_for_clients(hr_serve_state *apart, hr_serve_state *state
 hr_status hr_load_choose_prefill(hr_serve_state *state, const hr_load_options *load, hr_load_record *records,
                                  hr_load_prefill *prefill, hr_error *error)
 {
-  hr_serve_state apart;
-  HR_TRY(hr_serve_fill_prefill_state(state, &apart, error));
+  hr_serve_state apart, drafter;
+  HR_TRY(hr_serve_fill_prefill_state(state, &apart, &drafter, error));
   *prefill = (hr_load_prefill){.instances = 0};
   if (load->clients > 0)
     return choose_for_clients(&apart, state, load, prefill, error);
@@ -271,7 +282,7 @@ hr_status hr_load_fill_apart(hr_serve_state *state, const hr_serve_layout *layou
                              const hr_load_prefill *prefill, hr_load_record *records, hr_load_point *point,
                              hr_error *error)
 {
-  hr_load_costs *costs = malloc(HR_LOAD_ENDS * sizeof *costs);
+  hr_load_costs *costs = malloc(HR_LOAD_TABLES * sizeof *costs);
   apart_run run = {.state = state, .load = load, .prefill = prefill, .layout = layout, .records = records};
   if (!costs)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");

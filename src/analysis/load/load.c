@@ -68,12 +68,10 @@ static hr_status check_options(const hr_load_options *load, hr_error *error)
   return HR_OK;
 }
 
-static hr_status check_draft_model(const hr_serve_options *serve, const hr_load_options *load, hr_error *error)
+static hr_status check_draft_model(const hr_load_options *load, hr_error *error)
 {
   if (load->draft_model && load->draft == 0)
     return hr_fail(error, HR_ERROR_INVALID, "draft_model: it drafts no tokens");
-  if (load->draft_model && serve->disaggregated)
-    return hr_fail(error, HR_ERROR_INVALID, "draft_model: disaggregated plans have none");
   return HR_OK;
 }
 
@@ -243,7 +241,7 @@ hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve
     return hr_fail(error, HR_ERROR_INVALID, "prefill_instances: only those of disaggregated plans prefill alone");
   HR_TRY(check_sources(load, error));
   HR_TRY(check_trace(load, error));
-  HR_TRY(check_draft_model(serve, load, error));
+  HR_TRY(check_draft_model(load, error));
   if (load->trace)
     span_of_trace(&filled);
   fill_load(serve, &filled);

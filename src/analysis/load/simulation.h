@@ -186,7 +186,7 @@ typedef struct hr_load_prefill {
   int64_t instances;
   double network_ns, network_ns_per_token; /* of the prompt, from one of their devices */
   hr_load_server server;
-  hr_load_costs costs[HR_LOAD_ENDS];
+  hr_load_costs costs[HR_LOAD_TABLES];
 } hr_load_prefill;
 
 /** Chooses them: the fewest devices that keep up within the limit of TTFT. */

@@ -118,8 +118,10 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
 
 /* ---- prefill.c ---- */
 
-/** The state of a plan in which these only prefill. Its `step` is that of `state`. */
-hr_status hr_serve_fill_prefill_state(const hr_serve_state *state, hr_serve_state *prefill, hr_error *error);
+/** The state of a plan in which these only prefill, and in `drafter`, if `state` has one, that of what drafts: its K
+ *  and V of the prompt are computed beside those of the model and travel with them. Their `step` is that of `state`. */
+hr_status hr_serve_fill_prefill_state(const hr_serve_state *state, hr_serve_state *prefill, hr_serve_state *drafter,
+                                      hr_error *error);
 
 /** Sets state->prefill_layout and prefill_time. */
 hr_status hr_serve_choose_prefill(hr_serve_state *state, hr_error *error);
