@@ -93,17 +93,25 @@ static int first_of(const int *orders, size_t count)
   return 0;
 }
 
+/* A layout by what most often decides: the layouts themselves are large. */
+typedef struct ranked {
+  int64_t devices;
+  double tokens_per_s;
+  const hr_training_layout *layout;
+} ranked;
+
 /* Layouts that are equally fast in as much memory are put in the order of their degrees, so that the order does not
  * depend on that of the enumeration. */
 static int by_rank(const void *a, const void *b)
 {
-  const hr_training_layout *left = a, *right = b;
-  const hr_workload *l = &left->workload, *r = &right->workload;
-  if (left->devices != right->devices || left->tokens_per_s != right->tokens_per_s)
-    return left->devices != right->devices ? by_number(&left->devices, &right->devices)
-                                           : order_of(right->tokens_per_s, left->tokens_per_s);
+  const ranked *left = a, *right = b;
+  if (left->devices != right->devices)
+    return by_number(&left->devices, &right->devices);
+  if (left->tokens_per_s != right->tokens_per_s)
+    return order_of(right->tokens_per_s, left->tokens_per_s);
+  const hr_workload *l = &left->layout->workload, *r = &right->layout->workload;
   const int orders[] = {
-      order_of((double)left->memory_bytes, (double)right->memory_bytes),
+      by_number(&left->layout->memory_bytes, &right->layout->memory_bytes),
       by_number(&l->tensor_parallel, &r->tensor_parallel),
       by_number(&l->pipeline_stages, &r->pipeline_stages),
       by_number(&l->context_parallel, &r->context_parallel),
@@ -117,43 +125,90 @@ static int by_rank(const void *a, const void *b)
   return first_of(orders, sizeof orders / sizeof *orders);
 }
 
-static int by_degrees(const hr_training_layout *left, const hr_training_layout *right)
+/* Puts each layout into the place of its rank, one circle of layouts that give way to each other after another. */
+static void move_to_ranks(hr_training_layout *layouts, ranked *ranks, size_t count)
+{
+  for (size_t first = 0; first < count; first++) {
+    if (ranks[first].layout == &layouts[first])
+      continue;
+    const hr_training_layout kept = layouts[first];
+    size_t place = first, from;
+    while ((from = (size_t)(ranks[place].layout - layouts)) != first) {
+      layouts[place] = layouts[from];
+      ranks[place].layout = &layouts[place];
+      place = from;
+    }
+    layouts[place] = kept;
+    ranks[place].layout = &layouts[place];
+  }
+}
+
+static hr_status sort_layouts(hr_training_plan *plan, hr_error *error)
+{
+  ranked *ranks = malloc(plan->layout_count * sizeof *ranks);
+  if (!ranks)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %zu layouts", plan->layout_count);
+  for (size_t i = 0; i < plan->layout_count; i++)
+    ranks[i] = (ranked){plan->layouts[i].devices, plan->layouts[i].tokens_per_s, &plan->layouts[i]};
+  qsort(ranks, plan->layout_count, sizeof *ranks, by_rank);
+  move_to_ranks(plan->layouts, ranks, plan->layout_count);
+  free(ranks);
+  return HR_OK;
+}
+
+static bool have_equal_degrees(const hr_training_layout *left, const hr_training_layout *right)
 {
   const hr_workload *l = &left->workload, *r = &right->workload;
-  const int orders[] = {
-      order_of((double)left->devices, (double)right->devices), by_number(&l->tensor_parallel, &r->tensor_parallel),
-      by_number(&l->pipeline_stages, &r->pipeline_stages), by_number(&l->context_parallel, &r->context_parallel),
-      by_number(&l->expert_parallel, &r->expert_parallel)};
-  return first_of(orders, sizeof orders / sizeof *orders);
+  return left->devices == right->devices && l->tensor_parallel == r->tensor_parallel &&
+         l->pipeline_stages == r->pipeline_stages && l->context_parallel == r->context_parallel &&
+         l->expert_parallel == r->expert_parallel;
 }
 
-static int by_degrees_and_rank(const void *a, const void *b)
+static uint64_t hash_of_degrees(const hr_training_layout *layout)
 {
-  int order = by_degrees(a, b);
-  return order != 0 ? order : by_rank(a, b);
+  const hr_workload *w = &layout->workload;
+  const int64_t degrees[] = {layout->devices, w->tensor_parallel, w->pipeline_stages, w->context_parallel,
+                             w->expert_parallel};
+  uint64_t hash = 0;
+  for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+    hash = (hash ^ (uint64_t)degrees[i]) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 32;
+  return hash;
 }
 
-/* The first of those with the same degrees. */
-static void mark_best_of_degrees(hr_training_layout *layouts, size_t count)
+/* The first of those with the same degrees is the best. */
+static hr_status mark_best_of_degrees(hr_training_plan *plan, hr_error *error)
 {
-  qsort(layouts, count, sizeof *layouts, by_degrees_and_rank);
-  for (size_t i = 0; i < count; i++)
-    layouts[i].best_of_degrees = i == 0 || by_degrees(&layouts[i - 1], &layouts[i]) != 0;
+  size_t places = 1;
+  while (places < 2 * plan->layout_count)
+    places *= 2;
+  const hr_training_layout **seen = calloc(places, sizeof *seen);
+  if (!seen)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %zu layouts", plan->layout_count);
+  for (hr_training_layout *layout = plan->layouts; layout < plan->layouts + plan->layout_count; layout++) {
+    size_t place = (size_t)hash_of_degrees(layout) & (places - 1);
+    while (seen[place] && !have_equal_degrees(seen[place], layout))
+      place = (place + 1) & (places - 1);
+    layout->best_of_degrees = !seen[place];
+    seen[place] = seen[place] ? seen[place] : layout;
+  }
+  free(seen);
+  return HR_OK;
 }
 
-static void rank(hr_training_plan *plan)
+static hr_status rank(hr_training_plan *plan, hr_error *error)
 {
   double fastest = 0;
   if (plan->layout_count == 0)
-    return;
-  mark_best_of_degrees(plan->layouts, plan->layout_count);
-  qsort(plan->layouts, plan->layout_count, sizeof *plan->layouts, by_rank);
+    return HR_OK;
+  HR_TRY(sort_layouts(plan, error));
+  HR_TRY(mark_best_of_degrees(plan, error));
   for (size_t i = 0; i < plan->count_of_devices; i++) {
     const hr_training_count *count = &plan->counts[i];
     hr_training_layout *layouts = plan->layouts + count->first;
     if (count->fitting > 0 && layouts->tokens_per_s > fastest)
       layouts->pareto = true, fastest = layouts->tokens_per_s;
   }
+  return HR_OK;
 }
 
 /* ---- the plan ---- */
@@ -187,8 +242,7 @@ static hr_status fill_plan(hr_training_state *state, hr_error *error)
     plan->count_of_devices++;
     HR_TRY(hr_training_list_layouts(state, i, error));
   }
-  rank(plan);
-  return HR_OK;
+  return rank(plan, error);
 }
 
 static hr_status plan_for(const hr_subject *subject, const hr_workload *workload, hr_training_state *state,
@@ -230,12 +284,15 @@ hr_status hr_plan_training(const hr_subject *subject, const hr_training_options 
   return status;
 }
 
+/* The first of each count is its fastest. */
 const hr_training_layout *hr_training_plan_best(const hr_training_plan *plan)
 {
   const hr_training_layout *best = NULL;
-  for (size_t i = 0; i < plan->layout_count; i++) {
-    if (!best || plan->layouts[i].tokens_per_s > best->tokens_per_s)
-      best = &plan->layouts[i];
+  for (size_t i = 0; i < plan->count_of_devices; i++) {
+    const hr_training_count *count = &plan->counts[i];
+    const hr_training_layout *first = count->fitting > 0 ? &plan->layouts[count->first] : NULL;
+    if (first && (!best || first->tokens_per_s > best->tokens_per_s))
+      best = first;
   }
   return best;
 }

@@ -237,7 +237,6 @@ static hr_status begin(const hr_model *model, const hr_workload *workload, hr_op
   builder->layer = NULL;
   builder->held = NULL;
   builder->overflow = builder->full = false;
-  hr_begin_tensors(builder);
   operators->count = 0;
   return hr_shard_sizes(model, workload, &builder->shard, error);
 }
@@ -266,6 +265,7 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
 {
   hr_operator_builder builder; /* not cleared: a search builds a hundred thousand per second */
   HR_TRY(begin(model, workload, operators, &builder, error));
+  hr_begin_tensors(&builder);
   embedding(&builder);
   for (size_t i = 0; i < model->group_count; i++)
     layers(&builder, &model->groups[i]);
@@ -281,6 +281,7 @@ hr_status hr_list_operators_between(const hr_model *model, const hr_workload *wo
 {
   hr_operator_builder builder;
   HR_TRY(begin(model, workload, operators, &builder, error));
+  builder.weights[0] = builder.weights[1] = builder.written = 0; /* communication and updates name no tensors */
   builder.held = held;
   send_to_next_stage(&builder);
   return end(&builder, error);
