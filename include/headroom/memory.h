@@ -28,7 +28,8 @@ typedef struct hr_memory {
       gathered_bytes; /* ZeRO: stage 3 the gathered weights of two layers, stages 2 and 3 the gradients of one before
                              they are split; an end of the model counts as a layer if it is larger */
   int64_t kv_cache_bytes_of_next_token; /* what the token after `context` (decode) or `sequence` adds, all layers and
-                                           devices together, in every phase: nothing in a layer whose window is full */
+                                           devices together, in every phase: nothing in a layer whose window is full;
+                                           with a page_size the page that it begins, or nothing */
 } hr_memory;
 
 /** Memory of a step. Pipeline stages follow the 1F1B schedule: the first has min(p, m) microbatches in flight. In

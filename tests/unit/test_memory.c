@@ -349,6 +349,28 @@ static void a_token_behind_a_full_window_adds_nothing_in_its_layers(void **state
   assert_int_equal(estimated(&model, &workload).kv_cache_bytes_of_next_token, 26 * 1024);
 }
 
+/* Gemma 3 1B: 26 layers with 1 KiB a token, of which 22 have a window of 512. */
+static void the_next_token_takes_a_page_or_nothing(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t page_size, context, bytes;
+  } cases[] = {{16, 495, 0},       {16, 496, 16 * 26 * 1024}, {16, 497, 0},
+               {16, 511, 0},       {16, 512, 16 * 4 * 1024},  {64, 448, 64 * 26 * 1024},
+               {1, 100, 26 * 1024}};
+  hr_model model = shipped_model("gemma-3-1b");
+  hr_workload workload = in_phase(&model, HR_PHASE_DECODE);
+  workload.batch = 1;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    workload.page_size = cases[i].page_size, workload.context = cases[i].context;
+    const hr_memory before = estimated(&model, &workload);
+    assert_int_equal(before.kv_cache_bytes_of_next_token, cases[i].bytes);
+    assert_int_equal(before.kv_cache_bytes_per_token, 26 * 1024);
+    workload.context++;
+    assert_int_equal(estimated(&model, &workload).kv_cache_bytes - before.kv_cache_bytes, cases[i].bytes);
+  }
+}
+
 static void a_window_bounds_the_cache_of_its_layers(void **state)
 {
   (void)state;
@@ -436,6 +458,7 @@ int main(void)
       cmocka_unit_test(a_sequence_takes_whole_pages),
       cmocka_unit_test(a_cache_in_q8_0_takes_34_bytes_for_32_values),
       cmocka_unit_test(a_token_behind_a_full_window_adds_nothing_in_its_layers),
+      cmocka_unit_test(the_next_token_takes_a_page_or_nothing),
       cmocka_unit_test(a_window_bounds_the_cache_of_its_layers),
       cmocka_unit_test(without_a_backward_pass_only_the_largest_operator_is_live),
       cmocka_unit_test(the_largest_batch_is_the_last_that_fits),

@@ -96,13 +96,14 @@ static hr_checked64 states_per_sequence(const hr_model *model, const hr_workload
   return sum;
 }
 
-/* What the token after `tokens` others adds in all layers; a head that several devices hold counts once. */
-static hr_checked64 cache_growth(const hr_model *model, const hr_workload *workload, int64_t tokens)
+/* What a sequence adds in all layers from a number of tokens to another; a head that several devices hold counts
+ * once. */
+static hr_checked64 cache_growth(const hr_model *model, const hr_workload *workload, int64_t from, int64_t to)
 {
   hr_checked64 sum = hr_checked(0);
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *layer = &model->groups[i];
-    hr_checked64 before = hr_layer_cache_elements(layer, tokens), after = hr_layer_cache_elements(layer, tokens + 1);
+    hr_checked64 before = hr_layer_cache_elements(layer, from), after = hr_layer_cache_elements(layer, to);
     sum = hr_plus(sum, hr_times(hr_plus(after, hr_times(before, -1)), layer->count));
   }
   return hr_kv_bytes(workload->kv_cache, workload->dtype, sum);
@@ -110,7 +111,7 @@ static hr_checked64 cache_growth(const hr_model *model, const hr_workload *workl
 
 hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload)
 {
-  return cache_growth(model, workload, 0);
+  return cache_growth(model, workload, 0, 1);
 }
 
 hr_status hr_memory_begin(const hr_model *model, const hr_workload *workload, hr_memory_basis *basis, hr_error *error)
@@ -126,7 +127,8 @@ hr_status hr_memory_begin(const hr_model *model, const hr_workload *workload, hr
   basis->kv_cache = kv_cache(model, workload, &shard);
   basis->states = states(model, workload);
   basis->of_token = hr_cache_bytes_per_token(model, workload);
-  basis->of_next_token = cache_growth(model, workload, tokens);
+  basis->of_next_token =
+      cache_growth(model, workload, paged_tokens(workload, tokens), paged_tokens(workload, tokens + 1));
   basis->of_sequence = states_per_sequence(model, workload);
   return HR_OK;
 }
