@@ -680,6 +680,19 @@ static void a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band(void 
   hr_load_result_free(sure);
 }
 
+static void vllm_has_its_own_times_on_b200(void **state)
+{
+  (void)state;
+  const hr_hardware b200 = device("b200"), h200 = device("h200"), rtx = device("rtx-pro-6000");
+  assert_near(hr_load_engine_of(&h200, HR_SERVE_VLLM, 8).step_ns, 1.2e6, 1e-12);
+  assert_near(hr_load_engine_of(&rtx, HR_SERVE_VLLM, 8).step_ns, 1.2e6, 1e-12);
+  assert_near(hr_load_engine_of(&b200, HR_SERVE_VLLM, 8).step_ns, 0.6e6, 1e-12);
+  assert_near(hr_load_engine_of(&b200, HR_SERVE_VLLM, 3).step_ns, 0.7e6, 1e-12);
+  assert_near(hr_load_engine_of(&h200, HR_SERVE_VLLM, 8).arrival_ns, 25e6, 1e-12);
+  assert_near(hr_load_engine_of(&b200, HR_SERVE_VLLM, 8).arrival_ns, 75e6, 1e-12);
+  assert_true(hr_load_engine_of(&b200, HR_SERVE_TRTLLM, 8).step_ns == 0);
+}
+
 static void servers_that_send_many_tokens_have_a_wider_band(void **state)
 {
   (void)state;
@@ -919,6 +932,7 @@ int main(void)
       cmocka_unit_test(instances_are_counted_at_the_high_end_of_the_band_to_be_sure),
       cmocka_unit_test(limits_that_no_number_of_instances_meets_are_missed_by_those_that_keep_up),
       cmocka_unit_test(a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band),
+      cmocka_unit_test(vllm_has_its_own_times_on_b200),
       cmocka_unit_test(servers_that_send_many_tokens_have_a_wider_band),
       cmocka_unit_test(copies_share_a_load_that_one_does_not_carry),
       cmocka_unit_test(a_load_that_one_copy_carries_takes_one),

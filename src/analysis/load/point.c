@@ -207,15 +207,16 @@ hr_status hr_load_fill_server(hr_serve_state *state, const hr_serve_layout *layo
                               hr_load_costs *costs, hr_load_server *server, hr_error *error)
 {
   int64_t slots = slots_of(&state->options, layout), rows = load->draft + 1;
-  *server = (hr_load_server){.engine = hr_load_engine_of(state->options.engine, layout->tensor_parallel),
-                             .costs = costs,
-                             .slots = slots,
-                             .cache_tokens = layout->cache_tokens,
-                             .prefill_tokens = state->options.prefill_tokens,
-                             .wait_steps = load->wait_steps,
-                             .cached = load->cached,
-                             .rows = rows,
-                             .tokens_per_step = tokens_per_step(load->accept, load->draft)};
+  *server =
+      (hr_load_server){.engine = hr_load_engine_of(state->hardware, state->options.engine, layout->tensor_parallel),
+                       .costs = costs,
+                       .slots = slots,
+                       .cache_tokens = layout->cache_tokens,
+                       .prefill_tokens = state->options.prefill_tokens,
+                       .wait_steps = load->wait_steps,
+                       .cached = load->cached,
+                       .rows = rows,
+                       .tokens_per_step = tokens_per_step(load->accept, load->draft)};
   HR_TRY(hr_load_fill_costs(state, layout, slots * rows, (load->prompt_min + load->prompt_max) / 2,
                             load->prompt_max + load->output_max, costs, error));
   set_ends(state->hardware, &server->engine, costs);

@@ -71,8 +71,8 @@ typedef struct hr_load_engine {
   double ttft_busy;           /* the high one where a server gives out more than HR_LOAD_BUSY */
 } hr_load_engine;
 
-/** What is known of this engine on t devices. */
-hr_load_engine hr_load_engine_of(hr_serve_engine engine, int64_t tensor_parallel);
+/** What is known of this engine on t such devices. */
+hr_load_engine hr_load_engine_of(const hr_hardware *hardware, hr_serve_engine engine, int64_t tensor_parallel);
 
 /* ---- requests.c ---- */
 
