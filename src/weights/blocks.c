@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/layers/linears.h"
 #include "model/layers/operator_builder.h"
 #include "runtime/device/buffer.h"
 #include "runtime/device/q8.h"
@@ -37,24 +38,12 @@ bool hr_weight_is_bias(int role)
 
 /* ---- fp8 ---- */
 
-/* These linear layers are lowered by lower_linear() alone (run/lower.c). */
-static bool stays_fp8(hr_linear_id id)
-{
-  static const hr_linear_id kept[] = {
-      HR_LINEAR_Q,    HR_LINEAR_K,  HR_LINEAR_V,    HR_LINEAR_O,           HR_LINEAR_Q_DOWN,    HR_LINEAR_Q_UP,
-      HR_LINEAR_GATE, HR_LINEAR_UP, HR_LINEAR_DOWN, HR_LINEAR_SHARED_GATE, HR_LINEAR_SHARED_UP, HR_LINEAR_SHARED_DOWN};
-  bool found = false;
-  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-    found = found || kept[i] == id;
-  return found;
-}
-
 void hr_keep_fp8(hr_model *model)
 {
   model->quantization.logit = model->quantization.tied_logit = 0;
   for (size_t g = 0; g < model->group_count; g++)
     for (int id = 0; id < HR_LINEAR_COUNT; id++)
-      if (!stays_fp8((hr_linear_id)id))
+      if (!hr_linear_stays_fp8((hr_linear_id)id))
         model->groups[g].formats[id] = 0;
 }
 

@@ -295,6 +295,45 @@ static void operators_read_the_stored_weights_and_cache(void **state)
   assert_int_equal(memory.kv_cache_bytes_per_token, 2 * 2 * 2 * 64);
 }
 
+/* 8 experts of width 128, of which a token has 2. */
+#define EXPERTS                                                                                                    \
+  "\"model_type\":\"qwen3_moe\",\"hidden_size\":512,\"num_attention_heads\":8,\"num_key_value_heads\":2,"            \
+  "\"intermediate_size\":1024,\"moe_intermediate_size\":128,\"num_experts\":8,\"num_experts_per_tok\":2,"            \
+  "\"num_hidden_layers\":2,\"vocab_size\":1000,\"max_position_embeddings\":2048,\"tie_word_embeddings\":false"
+
+/* This library multiplies fp8 in linear layers of one device; experts have it widened, and everything on several. */
+static void own_kernels_read_experts_of_fp8_in_16_bits(void **state)
+{
+  (void)state;
+  static hr_operators servers, own;
+  hr_model model = read_model("{" EXPERTS "}");
+  hr_error error;
+  hr_memory memory[2];
+  assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
+  hr_workload w = hr_workload_default(&model);
+  w.phase = HR_PHASE_DECODE, w.batch = 64, w.context = 100;
+  assert_ok(hr_operators_list(&model, &w, &servers, &error), error);
+  assert_ok(hr_memory_estimate(&model, &w, &memory[0], &error), error);
+  w.framework = HR_FRAMEWORK_HEADROOM;
+  assert_ok(hr_operators_list(&model, &w, &own, &error), error);
+  assert_ok(hr_memory_estimate(&model, &w, &memory[1], &error), error);
+  const hr_operator *of_servers = hr_operators_find(&servers, HR_OP_EXPERT_UP, HR_PASS_FORWARD);
+  const hr_operator *of_own = hr_operators_find(&own, HR_OP_EXPERT_UP, HR_PASS_FORWARD);
+  /* 8 experts of 512 × 128, a scale of 2 bytes for each output; 128 rows that are read, in 16 bits also as input */
+  assert_int_equal(of_servers->bytes, 8 * (512 * 128 + 128 * 2) + 128 * 512 + 128 * 128 * 2);
+  assert_int_equal(of_own->bytes, 2 * (8 * 512 * 128 + 128 * 512 + 128 * 128));
+  assert_true(of_servers->activations == HR_ACTIVATIONS_FP8 && of_own->activations == HR_ACTIVATIONS_UNQUANTIZED);
+  assert_int_equal(hr_operators_find(&own, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->bytes,
+                   hr_operators_find(&servers, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->bytes);
+  /* gate, up and down of 8 experts in 2 layers: a byte more for each weight, no scales of gate and up, and of down */
+  assert_int_equal(memory[1].weight_bytes - memory[0].weight_bytes,
+                   2 * 8 * (3 * 512 * 128 - 2 * (2 * 128 + 512)));
+  w.tensor_parallel = 2;
+  assert_ok(hr_operators_list(&model, &w, &own, &error), error);
+  assert_int_equal(hr_operators_find(&own, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->activations,
+                   HR_ACTIVATIONS_UNQUANTIZED);
+}
+
 static void rates_are_those_of_the_activations(void **state)
 {
   (void)state;
@@ -436,6 +475,7 @@ int main(void)
       cmocka_unit_test(q8_0_is_the_format_of_logits_too),
       cmocka_unit_test(a_model_in_fp8_keeps_the_formats_that_it_has),
       cmocka_unit_test(operators_read_the_stored_weights_and_cache),
+      cmocka_unit_test(own_kernels_read_experts_of_fp8_in_16_bits),
       cmocka_unit_test(rates_are_those_of_the_activations),
       cmocka_unit_test(a_wrapper_s_quantization_counts_beside_null_in_its_text_config),
       cmocka_unit_test(what_is_not_covered_is_refused),

@@ -24,8 +24,9 @@ static hr_checked64 bytes_added(const hr_weight_format *format, hr_checked64 out
   return hr_plus(hr_matrix_bytes(format, outputs, inputs, count, element_bytes), hr_times(wide, -1));
 }
 
-hr_checked64 hr_layer_bytes_added(const hr_model *model, const hr_layer_group *layer, int64_t element_bytes)
+hr_checked64 hr_layer_bytes_added(const hr_model *model, const hr_layer_group *layer, const hr_workload *workload)
 {
+  const int64_t element_bytes = (int64_t)hr_dtype_bytes(workload->dtype);
   hr_checked64 sum = hr_checked(0);
   hr_linears linears;
   if (model->quantization.format_count == 0)
@@ -34,16 +35,20 @@ hr_checked64 hr_layer_bytes_added(const hr_model *model, const hr_layer_group *l
   for (size_t i = 0; i < linears.count; i++) {
     const hr_linear *one = &linears.items[i];
     const hr_weight_format *format = hr_format_at(model, layer->formats[one->id]);
-    sum = hr_plus(sum, bytes_added(format, one->outputs, one->inputs, one->count, element_bytes));
+    if (!hr_workload_widens(workload, format, one->id))
+      sum = hr_plus(sum, bytes_added(format, one->outputs, one->inputs, one->count, element_bytes));
   }
   return sum;
 }
 
-hr_checked64 hr_logit_bytes_added(const hr_model *model, int64_t element_bytes)
+hr_checked64 hr_logit_bytes_added(const hr_model *model, const hr_workload *workload)
 {
   int64_t width = model->embedding_dim > 0 ? model->embedding_dim : model->hidden;
   const hr_weight_format *format = hr_format_of_logits(model);
-  return bytes_added(format, hr_checked(model->vocabulary), hr_checked(width), 1, element_bytes);
+  if (hr_workload_widens(workload, format, HR_LINEAR_COUNT))
+    return hr_checked(0);
+  return bytes_added(format, hr_checked(model->vocabulary), hr_checked(width), 1,
+                     (int64_t)hr_dtype_bytes(workload->dtype));
 }
 
 /* ---- checks ---- */

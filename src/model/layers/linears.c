@@ -7,6 +7,7 @@
 
 #include <headroom/experimental/quantization.h>
 #include <inttypes.h>
+#include <string.h>
 
 /* ---- names ---- */
 
@@ -120,4 +121,23 @@ const hr_weight_format *hr_format_of_logits(const hr_model *model)
   const hr_quantization *q = &model->quantization;
   return model->head == HR_HEAD_LANGUAGE ? hr_format_at(model, model->tied_embeddings ? q->tied_logit : q->logit)
                                          : NULL;
+}
+
+bool hr_linear_stays_fp8(hr_linear_id id)
+{
+  static const hr_linear_id kept[] = {
+      HR_LINEAR_Q,    HR_LINEAR_K,  HR_LINEAR_V,    HR_LINEAR_O,           HR_LINEAR_Q_DOWN,    HR_LINEAR_Q_UP,
+      HR_LINEAR_GATE, HR_LINEAR_UP, HR_LINEAR_DOWN, HR_LINEAR_SHARED_GATE, HR_LINEAR_SHARED_UP, HR_LINEAR_SHARED_DOWN};
+  bool found = false;
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    found = found || kept[i] == id;
+  return found;
+}
+
+bool hr_workload_widens(const hr_workload *w, const hr_weight_format *format, hr_linear_id id)
+{
+  const bool several = w->tensor_parallel > 1 || w->pipeline_stages > 1 || w->context_parallel > 1 ||
+                       w->data_parallel > 1 || w->expert_parallel > 1;
+  return w->framework == HR_FRAMEWORK_HEADROOM && format && strcmp(format->name, "fp8") == 0 &&
+         (several || !hr_linear_stays_fp8(id));
 }

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 
 #include <headroom/model.h>
+#include <headroom/workload.h>
 
 /** `count` linear layers of one size, from `inputs` to `outputs` features. */
 typedef struct hr_linear {
@@ -36,6 +37,13 @@ hr_checked64 hr_matrix_bytes(const hr_weight_format *format, hr_checked64 output
 
 /** The format with this number; NULL for 0, the workload's. */
 const hr_weight_format *hr_format_at(const hr_model *model, uint8_t number);
+
+/** Whether this library multiplies with the weights of such a linear layer in fp8 as they are; others it widens. */
+bool hr_linear_stays_fp8(hr_linear_id id);
+
+/** Whether a workload by this library's kernels reads such weights widened to 16 bits, not in `format`: fp8 stays in
+ *  linear layers of one device where hr_linear_stays_fp8(). HR_LINEAR_COUNT: the logits'. */
+bool hr_workload_widens(const hr_workload *workload, const hr_weight_format *format, hr_linear_id id);
 
 /** The format of the logits' weights; NULL for the workload's, and for a model without logits. */
 const hr_weight_format *hr_format_of_logits(const hr_model *model);

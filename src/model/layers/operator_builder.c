@@ -155,6 +155,17 @@ const hr_weight_format *hr_format_of_operator(const hr_model *model, const hr_la
   return hr_format_at(model, number);
 }
 
+/* The format of an operator's weights, NULL where its weights are read in the workload's. */
+static const hr_weight_format *format_read(const hr_operator_builder *builder, hr_operator_id id)
+{
+  const hr_weight_format *format = hr_format_of_operator(builder->model, builder->layer, id);
+  const hr_operator_id named = named_operator(builder->layer, id);
+  hr_linear_id linear = HR_LINEAR_COUNT;
+  for (size_t i = 0; i < sizeof weights_of / sizeof *weights_of; i++)
+    linear = weights_of[i].id == named ? weights_of[i].linear : linear;
+  return hr_workload_widens(builder->workload, format, linear) ? NULL : format;
+}
+
 static int64_t activation_bits(const hr_operator_builder *builder, const hr_weight_format *format)
 {
   switch (format->activations) {
@@ -170,7 +181,7 @@ static int64_t activation_bits(const hr_operator_builder *builder, const hr_weig
 static void quantize(hr_operator_builder *builder, int64_t rows, int64_t outputs, int64_t inputs, int64_t count)
 {
   hr_operator *op = &builder->to->items[builder->to->count - 1];
-  const hr_weight_format *format = hr_format_of_operator(builder->model, builder->layer, op->id);
+  const hr_weight_format *format = format_read(builder, op->id);
   if (!format || builder->workload->phase == HR_PHASE_TRAIN)
     return;
   hr_checked64 weights = hr_matrix_bytes(format, hr_checked(outputs), hr_checked(inputs), count, 0);

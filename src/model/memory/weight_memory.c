@@ -69,12 +69,12 @@ static hr_status stored_on_device(const hr_model *model, const hr_model *share, 
 {
   hr_parameters all;
   int64_t element = (int64_t)hr_dtype_bytes(workload->dtype), within = 0, first, last;
-  hr_checked64 of_group[HR_LAYER_GROUPS_MAX], layers = hr_checked(0), logit = hr_logit_bytes_added(share, element);
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX], layers = hr_checked(0), logit = hr_logit_bytes_added(share, workload);
   HR_TRY(hr_count_parameters(share, &all, error));
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *layer = &share->groups[i];
     const hr_checked64 parameters = hr_count_layer(share, layer);
-    of_group[i] = hr_plus(hr_times(parameters, element), hr_layer_bytes_added(share, layer, element));
+    of_group[i] = hr_plus(hr_times(parameters, element), hr_layer_bytes_added(share, layer, workload));
     layers = hr_plus(layers, hr_times(of_group[i], layer->count));
     within += parameters.value * layer->count; /* part of what was counted, so that it fits */
   }
