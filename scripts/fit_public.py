@@ -11,6 +11,7 @@ with --against (with its own device files) and by data/hardware as it is, or aft
 intervals of the kinds there (of figures as they are).
 """
 import argparse
+import collections
 import csv
 import io
 import json
@@ -46,8 +47,6 @@ KINDS = {
     "latent prefill": ("latent", {"kind": "latent_prefill"}, (), "prefill_latent", {"launch_ns": 1e4, "block_ns": 2500, "share": 0.8}),
     "gemm fp8": ("gemm_fp8", {}, (), "rounding",
                  {"launch_ns": 2500, "bandwidth_share": 0.5, "element_ns": 0.1, "matrix_share": 0.8}),
-    "experts": ("experts", {"dtype": "bf16"}, (), "experts",
-                {"routing_ns": 18000, "matrix_share": 0.8, "load_share": 0.85, "expert_ns": 20, "moved_share": 0.5}),
     "convolution decode": ("scan", {"recurrence": "convolution", "phase": "decode"}, ("--cache", "warm"), "scan_convolution",
                            {"update_ns": 2000, "update_share": 0.7}),
     "convolution prefill": ("scan", {"recurrence": "convolution", "phase": "prefill"}, ("--cache", "warm"), "scan_convolution",
@@ -58,22 +57,29 @@ KINDS = {
                       {"launch_ns": 25000, "bandwidth_share": 0.9, "matrix_share": 0.23, "token_ns": 24}),
 }
 SERVERS = ("trtllm", "vllm", "sglang")
-EXPERTS = {"routing_ns": 18000, "matrix_share": 0.8, "load_share": 0.85, "expert_ns": 20, "moved_share": 0.5}
-for one in SERVERS:  # kernels of one server: rows of its version; of attention, its column
+EXPERTS = {"routing_ns": 18000, "sort_ns": 8000, "choice_ns": 0.2, "remote_share": 0.1, "matrix_share": 0.8, "load_share": 0.85,
+           "expert_ns": 20, "moved_share": 0.5}
+EXPERTS_8BIT = {"matrix_share_8bit": 0.8, "load_share_8bit": 0.85, "expert_ns_8bit": 20}
+FASTEST = {"b200": "vllm", "b300": "vllm", "gb200": "vllm"}  # whose experts are the common ones; elsewhere TensorRT-LLM's
+KINDS["experts"] = ("experts", {"kernels": "usual"}, (), "experts", {**EXPERTS, **EXPERTS_8BIT})
+for one in SERVERS:  # kernels of one server: rows of its versions; of attention, its column
     KINDS.update({
         f"gemm fp8 {one}": ("gemm_fp8", {}, ("--framework", one), f"{one}.rounding", {**KINDS["gemm fp8"][4], "launch_ns": 4000}),
-        f"experts {one}": ("experts", {"dtype": "bf16"}, ("--framework", one), f"{one}.experts", EXPERTS),
-        f"experts fp8 {one}": ("experts", {"dtype": "fp8"}, ("--framework", one), f"{one}.experts",
-                               {"matrix_share_8bit": 0.8, "load_share_8bit": 0.85, "expert_ns_8bit": 20}),
+        f"experts {one}": ("experts", {"kernels": "usual"}, ("--framework", one), f"{one}.experts", {**EXPERTS, **EXPERTS_8BIT}),
+        **{f"experts {part} {one}": ("experts", {"kernels": part}, ("--framework", one), f"{one}.experts_{part}", EXPERTS)
+           for part in ("8bit", "cutlass", "triton")},
         f"prefill {one}": ("attention_bf16", {}, ("--framework", one, "--cache-writes"), f"{one}.prefill", PREFILL),
         f"decode {one}": ("decode_bf16", {}, ("--framework", one, "--cache", "warm"), f"{one}.decode", DECODE),
     })
 INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "attention", "decode": "decode", "decode fp8": "decode",
-             "gemm": "gemm", "gemm fp8": "gemm_8bit", "experts": "experts", "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
-             "delta decode": "scan", "delta prefill": "scan"}
-MOST = {"bandwidth_share": 1, "one_head_share": 1, "load_share": 1, "moved_share": 1, "update_share": 1, "compute_share": 4, "matrix_share": 4, "forward_share": 4, "full_share": 4,
+             "gemm": "gemm", "gemm fp8": "gemm_8bit", "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
+             "delta decode": "scan", "delta prefill": "scan",
+             **{f"experts{part} {one}": "experts" for one in SERVERS for part in ("", " 8bit")}}
+MOST = {"bandwidth_share": 1, "one_head_share": 1, "load_share": 1, "moved_share": 1, "remote_share": 1, "sort_ns": 2e4, "update_share": 1, "compute_share": 4, "matrix_share": 1.6, "forward_share": 4, "full_share": 4,
         "share": 4}
 COMMON = {"rounding": "rounding", "experts": "experts", "prefill": "prefill_server", "decode": "decode_framework"}  # where servers' begin
+FAR = 0.5  # a row of experts counts for no more than this |log|, as single rows take several times as long as their neighbours
+LEAST = {"sort_ns": 300, "choice_ns": 0.05, "remote_share": 0.05, "expert_ns": 2, "expert_ns_8bit": 2}  # less is none
 PAYS = 0.01  # a server's own figures have to lower the mean of |log(predicted / measured)| by so much, else it has the common ones
 STEP_FIRST, STEP_LAST = 0.3, 0.01
 FITTED = "scripts/fit_public.py, aiconfigurator_core 0.12.0 (NVIDIA)"
@@ -94,6 +100,24 @@ def server_of(kind):
     return next((one for one in SERVERS if kind.endswith(f" {one}")), None)
 
 
+def servers_of(device, kind):
+    """The server whose rows a kind has; None: all."""
+    return FASTEST.get(device, "trtllm") if kind == "experts" else server_of(kind)
+
+
+def usual_kernels(lines, server):
+    """The kernels of experts that most rows of a server have, by format."""
+    counts = collections.Counter((row["dtype"], row["kernel"]) for row in csv.DictReader(lines) if f"aic-{server}-" in row["source"])
+    return {dtype: kernel for (dtype, kernel), _ in reversed(counts.most_common())}
+
+
+def is_part(row, part, usual):
+    """Whether a row is of the kernels that a block of a server is about."""
+    if row["kernel"] != usual.get(row["dtype"]):
+        return part == row["kernel"]
+    return part == ("usual" if row["kernel"] == usual.get("bf16") else "8bit")
+
+
 def source_of(folder, device, server):
     """What rows of the server's 8 bit GEMMs, without any of its experts, have in their column "source": its version."""
     for file in ("gemm_fp8", "experts"):
@@ -107,7 +131,7 @@ def source_of(folder, device, server):
 def of_server(line, row, server, source):
     """The line of a row that a server has measured, with its time; None of another's."""
     if f"{server}_ns" not in row:
-        return line if row["source"] == source else None
+        return line if row["source"] == source or "kernel" in row and f"aic-{server}-" in row["source"] else None
     if not row[f"{server}_ns"]:
         return None
     return ",".join(row[f"{server}_ns"] if name == "time_ns" else value for name, value in row.items())
@@ -116,19 +140,22 @@ def of_server(line, row, server, source):
 def rows_of(folder, device, kind):
     """The head and the rows of a kind: those that are fitted to, and the others."""
     file, wanted = KINDS[kind][:2]
-    lines, server, parts = lines_of(folder / f"{device}_{file}.csv"), server_of(kind), ([], [])
+    lines, server, parts = lines_of(folder / f"{device}_{file}.csv"), servers_of(device, kind), ([], [])
     source = source_of(folder, device, server)
     if not lines or server and not source:
         return "", parts
+    part = wanted.get("kernels")
+    kernels = usual_kernels(lines, server) if part else {}
     for line, row in zip(lines[1:], csv.DictReader(lines)):
         sizes = ",".join(row.get(name) or "" for name in SIZES)
         held = zlib.crc32(sizes.encode()) % 2
         two_more = kind == "gemm fp8" and "trtllm" in row["source"]  # kernels, which look for the maximum and round, are timed
         usual = held or not two_more and int(row.get("head_dim") or 0) <= HEADS_FITTED.get(kind, math.inf)
         line = of_server(line, row, server, source) if server else line
-        if line and usual and all(row[name] == value for name, value in wanted.items()):
+        if line and usual and (is_part(row, part, kernels) if part else all(row[name] == value for name, value in wanted.items())):
             parts[held].append(line)
-    return lines[0], parts
+    framework = "" if server_of(kind) else ",compiled"  # not the server's that "source" names
+    return lines[0] + (framework and ",framework"), tuple([line + framework for line in one] for one in parts)
 
 
 def predicted(headroom, device, kind, head, lines):
@@ -155,9 +182,9 @@ def holder(device, obj, member):
     return rows[at], key
 
 
-def get(device, obj, member):
+def get(device, obj, member, other=None):
     at, key = holder(device, obj, member)
-    return at[key]
+    return at.get(key, other)
 
 
 def put(device, obj, member, value):
@@ -166,21 +193,32 @@ def put(device, obj, member, value):
     at[key] = float(f"{min(max(value, 0.001), most):.3g}")
 
 
+def has_rows(member, rows):
+    """Whether rows of experts depend on a member."""
+    if member.endswith("_8bit"):
+        return any(row["dtype"] == "fp8" for row in rows)
+    if member == "sort_ns":
+        return any(int(row["top_k"]) > 8 for row in rows)
+    return member != "remote_share" or any(row["ep"] != "1" for row in rows)
+
+
 def fit(headroom, device, kind, head, lines, path):
     obj, start = KINDS[kind][3:]
     server, block = obj.split(".") if "." in obj else (None, None)
 
     def loss():
         path.write_text(json.dumps(device), encoding="utf-8")
-        return statistics.fmean(abs(math.log(p / m)) for p, m in predicted(headroom, path, kind, head, lines))
+        far = FAR if kind.startswith("experts") else math.inf
+        return statistics.fmean(min(far, abs(math.log(p / m))) for p, m in predicted(headroom, path, kind, head, lines))
 
     if kind == "prefill" and device["name"] in UNMEASURED_HEADS:
         start = {"launch_ns": 5000, "block_ns": 2000, **{f"forward_share@{head_dim}": 0.8 for head_dim in (64, 128, 256)}}
+    if kind.startswith("experts"):
+        rows = list(csv.DictReader([head] + lines))
+        start = {member: value for member, value in start.items() if has_rows(member, rows)}
     known = device.get(COMMON.get(block), {})
     start = {member: known.get(member.replace("_8bit", "")) or value for member, value in start.items()}
-    if server and "8bit" in " ".join(start):
-        device[server].setdefault(block, dict(known))
-    elif server:
+    if server:
         device[server].pop(block, None)
     elif not server and obj.startswith("scan_"):  # of scans a kind has a part
         device.setdefault(obj, {"launch_ns": 0})
@@ -196,7 +234,8 @@ def fit(headroom, device, kind, head, lines, path):
             if steps[member] <= STEP_LAST:
                 continue
             before, better = get(device, obj, member), False
-            for value in (before * (1 + steps[member]), before / (1 + steps[member])):
+            least = LEAST.get(member, 0)
+            for value in (max(before, least) * (1 + steps[member]), before / (1 + steps[member]) if before > least else 0):
                 put(device, obj, member, value)
                 found = loss() if get(device, obj, member) != before else best
                 if found < best - 1e-6:
@@ -204,11 +243,11 @@ def fit(headroom, device, kind, head, lines, path):
                     break
                 put(device, obj, member, before)
             steps[member] *= 1.3 if better else 0.5
+    for member, least in LEAST.items():
+        if kind.startswith("experts") and get(device, obj, member, math.inf) < least:
+            del holder(device, obj, member)[0][member]
     if server and best > common - PAYS:
-        for member in start:
-            del device[server][block][member]
-        if not device[server][block] or device[server][block] == known:
-            del device[server][block]
+        del device[server][block]
     path.write_text(json.dumps(device), encoding="utf-8")
 
 
@@ -217,8 +256,11 @@ def put_intervals(headroom, name, folder):
     rows, path, device = [], ROOT / f"data/hardware/{name}.json", load(name)
     for kind, interval in INTERVALS.items():
         head, parts = rows_of(folder, name, kind)
-        if parts[0] and device["sources"].get(KINDS[kind][3] or "gemm_launch_ns", "").startswith(FITTED):
-            rows += [(interval, p, m, None) for p, m in predicted(headroom, path, kind, head, parts[0]) if 1 / BROKEN < m / p < BROKEN]
+        if parts[0] and device["sources"].get(obj_of(kind) or "gemm_launch_ns", "").startswith(FITTED):
+            pairs = predicted(headroom, path, kind, head, parts[0])
+            if interval == "experts":  # of a server that is not named, too
+                pairs += predicted(headroom, path, "experts", head + ",framework", [line + ",compiled" for line in parts[0]])
+            rows += [(interval, p, m, None) for p, m in pairs if 1 / BROKEN < m / p < BROKEN]
     fitted = fit_intervals.fit(rows)
     kinds = {one["kind"] for one in fitted}
     before = device["sources"].get("intervals", "").rpartition("; the others: ")[2]
@@ -259,7 +301,7 @@ def put_figure(name, figure, value, source):
 
 
 def obj_of(kind):
-    return KINDS[kind][3].partition(".")[0]
+    return (KINDS[kind][3] or "").partition(".")[0]
 
 
 def put_kind(name, kind, device, source):

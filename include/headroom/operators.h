@@ -231,10 +231,12 @@ typedef struct hr_operator {
    * runs once a step name nothing. */
   uint8_t reads[HR_OPERATOR_READS_MAX], writes[HR_OPERATOR_WRITES_MAX]; /* hr_step_tensor */
   uint8_t weights[HR_OPERATOR_WEIGHTS_MAX]; /* see hr_weight_role_name(); biases behind the matrices */
-  uint64_t groups;   /* in_layer: bit i for the layers of groups[i] of the model, which run it; else 0 */
-  int64_t copies;    /* of an all-to-all of experts: experts of a token, to each of which `bytes` has a copy; else 0 */
-  bool served;       /* HR_KIND_COMMUNICATION: of a prefill or decode step */
-  bool fused;        /* HR_FRAMEWORK_HEADROOM on a GPU: a part of the kernel of the operator before or behind it, as in
+  uint64_t groups; /* in_layer: bit i for the layers of groups[i] of the model, which run it; else 0 */
+  int64_t copies; /* of dispatch and an all-to-all of experts: experts of a token; `bytes` has a copy to each; else 0 */
+  int64_t chosen; /* of dispatch: experts of all tokens of this device; of expert_activation and combine: those that
+                        other devices have, where each device has the tokens of all; else 0 */
+  bool served;    /* HR_KIND_COMMUNICATION: of a prefill or decode step */
+  bool fused;     /* HR_FRAMEWORK_HEADROOM on a GPU: a part of the kernel of the operator before or behind it, as in
                       decode steps of up to eight tokens norms, activations, residuals and gates are of linear layers
                       with up to 2^24 weights; on other devices a kernel of its own */
   bool persistent;   /* the same: a part of the one kernel that runs a decode step on a GPU of compute capability 9.0 to

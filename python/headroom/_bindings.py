@@ -420,6 +420,9 @@ HR_LIBRARY_DEEPEP_LL_TRTLLM = 9
 HR_LIBRARY_DEEPEP_LL_VLLM = 10
 HR_LIBRARY_DEEPEP_LL_SGLANG = 11
 HR_LIBRARY_COUNT = 12
+HR_EXPERTS_USUAL = 0
+HR_EXPERTS_CUTLASS = 1
+HR_EXPERTS_TRITON = 2
 HR_CALIBRATED_ANY = 0
 HR_CALIBRATED_SHORT = 1
 HR_CALIBRATED_LONG = 2
@@ -1153,6 +1156,7 @@ class hr_operator(Structure):
         ("weights", c_uint8 * 8),
         ("groups", c_uint64),
         ("copies", c_int64),
+        ("chosen", c_int64),
         ("served", c_bool),
         ("fused", c_bool),
         ("persistent", c_bool),
@@ -1402,6 +1406,8 @@ class hr_expert_call(Structure):
         ("width", c_int64),
         ("experts", c_int64),
         ("gated", c_bool),
+        ("top_k", c_int64),
+        ("kernels", c_int),
     ]
 
 

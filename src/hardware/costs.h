@@ -49,7 +49,10 @@ typedef struct hr_prefill_cost {
 /** Cost of the routed experts of a layer by the kernels of inference servers: grouped GEMMs, whose experts' rows are
  *  padded to whole tiles, and the kernels around them, which sort the tokens by expert. */
 #define HR_EXPERT_COSTS(X, object)                                                                                     \
-  X(object, routing_ns, GIVEN, TIME) /* of choosing experts and sorting tokens; 0: this cost is not known */           \
+  X(object, routing_ns, GIVEN, TIME)      /* of choosing experts and sorting tokens; 0: this cost is not known */      \
+  X(object, sort_ns, OPTIONAL, TIME)      /* of choosing: for each 8 experts of a token beyond the first 8 */          \
+  X(object, choice_ns, OPTIONAL, TIME)    /* of sorting: for each expert of each token beyond the first 8 */           \
+  X(object, remote_share, OPTIONAL, PART) /* of a token's copies for experts elsewhere, which are moved, too */        \
   X(object, matrix_share, OPTIONAL, SHARE_OF_RATE) /* of the library's rate, which a grouped GEMM reaches */           \
   X(object, load_share, OPTIONAL, SHARE)           /* of the bandwidth, at which it reads its operands */              \
   X(object, expert_ns, OPTIONAL, TIME)             /* of a grouped GEMM, for each expert that has rows */              \
@@ -113,15 +116,19 @@ typedef struct hr_scan_cost {
 
 /** Costs of a server's own kernels, in place of the common ones, which are taken where a launch or routing_ns
  *  is 0. The rounding, of rows of `validate`, has all kernels around the GEMM of a linear layer. */
-#define HR_SERVER_COSTS(X, object)      \
-  HR_ROUNDING_COSTS(X, object.rounding) \
-  HR_EXPERT_COSTS(X, object.experts)    \
-  HR_PREFILL_COSTS(X, object.prefill)   \
+#define HR_SERVER_COSTS(X, object)           \
+  HR_ROUNDING_COSTS(X, object.rounding)      \
+  HR_EXPERT_COSTS(X, object.experts)         \
+  HR_EXPERT_COSTS(X, object.experts_8bit)    \
+  HR_EXPERT_COSTS(X, object.experts_cutlass) \
+  HR_EXPERT_COSTS(X, object.experts_triton)  \
+  HR_PREFILL_COSTS(X, object.prefill)        \
   HR_DECODE_COSTS(X, object.decode)
 typedef struct hr_server_cost {
   char version[24]; /* of the server that they are fitted to; "": none is */
   hr_rounding_cost rounding;
-  hr_expert_cost experts;
+  hr_expert_cost experts, experts_8bit;           /* of 8 bits: where it has other kernels for them */
+  hr_expert_cost experts_cutlass, experts_triton; /* of these kernels, where its usual ones are others */
   hr_prefill_cost prefill;
   hr_decode_cost decode;
 } hr_server_cost;

@@ -296,9 +296,9 @@ static void operators_read_the_stored_weights_and_cache(void **state)
 }
 
 /* 8 experts of width 128, of which a token has 2. */
-#define EXPERTS                                                                                                    \
-  "\"model_type\":\"qwen3_moe\",\"hidden_size\":512,\"num_attention_heads\":8,\"num_key_value_heads\":2,"            \
-  "\"intermediate_size\":1024,\"moe_intermediate_size\":128,\"num_experts\":8,\"num_experts_per_tok\":2,"            \
+#define EXPERTS                                                                                           \
+  "\"model_type\":\"qwen3_moe\",\"hidden_size\":512,\"num_attention_heads\":8,\"num_key_value_heads\":2," \
+  "\"intermediate_size\":1024,\"moe_intermediate_size\":128,\"num_experts\":8,\"num_experts_per_tok\":2," \
   "\"num_hidden_layers\":2,\"vocab_size\":1000,\"max_position_embeddings\":2048,\"tie_word_embeddings\":false"
 
 /* This library multiplies fp8 in linear layers of one device; experts have it widened, and everything on several. */
@@ -326,8 +326,7 @@ static void own_kernels_read_experts_of_fp8_in_16_bits(void **state)
   assert_int_equal(hr_operators_find(&own, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->bytes,
                    hr_operators_find(&servers, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->bytes);
   /* gate, up and down of 8 experts in 2 layers: a byte more for each weight, no scales of gate and up, and of down */
-  assert_int_equal(memory[1].weight_bytes - memory[0].weight_bytes,
-                   2 * 8 * (3 * 512 * 128 - 2 * (2 * 128 + 512)));
+  assert_int_equal(memory[1].weight_bytes - memory[0].weight_bytes, 2 * 8 * (3 * 512 * 128 - 2 * (2 * 128 + 512)));
   w.tensor_parallel = 2;
   assert_ok(hr_operators_list(&model, &w, &own, &error), error);
   assert_int_equal(hr_operators_find(&own, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->activations,

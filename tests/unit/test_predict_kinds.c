@@ -160,6 +160,74 @@ static void the_costs_of_experts_count_once_for_each_grouped_gemm(void **state)
   assert_true(after.pair_ns == 1600 && after.time_ns < before.time_ns);
 }
 
+/* 64 tokens of 22 experts each, of which a quarter of the experts have 352 copies. */
+static void choosing_many_experts_and_rows_of_other_devices_take_time(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_expert_call call = hr_expert_call_default();
+  hr_prediction before, after;
+  hr_error error;
+  call.tokens = 64, call.rows = 352, call.hidden = 1024, call.width = 672, call.experts = 128, call.top_k = 22;
+  call.gated = false;
+  hardware.interval_count = 0, hardware.l2_bytes = 0;
+  hardware.experts.sort_ns = hardware.experts.choice_ns = hardware.experts.remote_share = 0;
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &before, &error), error);
+  hardware.experts.sort_ns = 1000, hardware.experts.choice_ns = 2; /* 8, 8 and 6 experts */
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &after, &error), error);
+  assert_true(fabs(after.time_ns - before.time_ns - (2 * 1000 + 64 * 14 * 2)) < 1e-3);
+  hardware.experts.sort_ns = hardware.experts.choice_ns = 0, hardware.experts.remote_share = 0.5;
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &after, &error), error);
+  const double copy = 2 * 672 * 2 + 1024 * 2; /* bytes: read and written by the activation, read by the sum */
+  const double rate = hardware.bandwidth_bytes_per_s * hardware.experts.moved_share / 1e9;
+  assert_true(fabs(after.time_ns - before.time_ns - 0.5 * 1056 * copy / rate) < 1e-3);
+  call.top_k = 0; /* rows / tokens: all are this device's */
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &after, &error), error);
+  assert_true(after.time_ns < before.time_ns + 0.5 * 64 * copy / rate);
+}
+
+/* 8 gated experts of 2048 × 768 have 75 MB in bf16: more than an H200's cache of 50 MiB, less than an L40S's of 96. */
+static void weights_of_all_experts_have_to_fit_into_a_warm_cache(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"h200", "l40s"};
+  for (int i = 0; i < 2; i++) {
+    hr_hardware hardware = measured_hardware(names[i]);
+    hr_expert_call call = hr_expert_call_default();
+    hr_prediction cold, warm;
+    hr_error error;
+    call.tokens = 32, call.rows = 32, call.hidden = 2048, call.width = 768, call.experts = 8, call.top_k = 8;
+    hardware.cache_bytes_per_s = hardware.l2_bytes_per_s = 4 * hardware.bandwidth_bytes_per_s;
+    assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &cold, &error), error);
+    hardware.about.cache = HR_CACHE_WARM;
+    assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &warm, &error), error);
+    assert_true(i == 0 ? warm.time_ns == cold.time_ns : warm.time_ns < 0.8 * cold.time_ns);
+  }
+}
+
+/* FlashInfer's CUTLASS kernels, as SGLang runs them on Hopper, take several times as long as its Triton kernels. */
+static void a_server_may_run_other_kernels_of_experts(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = measured_hardware("h200");
+  hr_expert_call call = hr_expert_call_default();
+  hr_prediction p[3];
+  hr_error error;
+  call.tokens = 1024, call.rows = 22528, call.hidden = 1024, call.width = 2688, call.experts = 512, call.gated = false;
+  for (int i = 0; i < 3; i++) {
+    call.kernels = (hr_expert_kernels)i;
+    assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_SGLANG, &p[i], &error), error);
+  }
+  assert_true(p[HR_EXPERTS_CUTLASS].time_ns > 2 * p[HR_EXPERTS_USUAL].time_ns);
+  assert_true(p[HR_EXPERTS_TRITON].time_ns == p[HR_EXPERTS_USUAL].time_ns);
+  call.kernels = (hr_expert_kernels)3;
+  assert_int_equal(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_SGLANG, p, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "kernels: 3 is none of a server's");
+  call.kernels = HR_EXPERTS_USUAL, call.top_k = -1;
+  assert_int_equal(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_SGLANG, p, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "top_k: expected 0 to 16777216, found -1");
+}
+
 /* 132 multiprocessors, blocks of 64 query heads: 3 sequences of 128 heads are 6 blocks in one wave, each of 1024 − 64
  * keys that cost 10 ns; 133 sequences of 64 heads are two waves. */
 static void keys_that_are_not_split_cost_a_wave_of_blocks(void **state)
@@ -259,6 +327,7 @@ static void a_server_has_its_own_kernels_where_the_device_knows_them(void **stat
 
   hr_expert_call call = hr_expert_call_default();
   call.tokens = 64, call.rows = 512, call.hidden = 2048, call.width = 768, call.experts = 128;
+  hardware.experts.expert_ns_8bit = 0, hardware.vllm.experts_8bit.routing_ns = 0;
   hardware.vllm.experts = hardware.experts, hardware.sglang.experts.routing_ns = 0;
   hardware.vllm.experts.expert_ns_8bit = 100;
   for (int bytes = 1; bytes <= 2; bytes++) { /* three grouped GEMMs of 128 experts each */
@@ -269,6 +338,10 @@ static void a_server_has_its_own_kernels_where_the_device_knows_them(void **stat
     assert_true(fabs(own.pair_ns - (bytes == 1 ? 3 * 128 * 100.0 : common_ns)) < 1e-6);
     assert_true(fabs(common.pair_ns - common_ns) < 1e-6);
   }
+  hardware.vllm.experts_8bit = hardware.experts, hardware.vllm.experts_8bit.expert_ns = 50; /* other kernels */
+  call.dtype = HR_FP8_E4M3;
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_VLLM, &own, &error), error);
+  assert_true(fabs(own.pair_ns - 3 * 128 * 50.0) < 1e-6);
 }
 
 /* Output names the version; a framework that is no server has none, nor has a device without figures of it. */
@@ -289,6 +362,9 @@ int main(void)
       cmocka_unit_test(held_out_rows_are_within_the_error_that_the_page_says),
       cmocka_unit_test(scans_are_within_the_error_of_their_fit),
       cmocka_unit_test(the_costs_of_experts_count_once_for_each_grouped_gemm),
+      cmocka_unit_test(choosing_many_experts_and_rows_of_other_devices_take_time),
+      cmocka_unit_test(weights_of_all_experts_have_to_fit_into_a_warm_cache),
+      cmocka_unit_test(a_server_may_run_other_kernels_of_experts),
       cmocka_unit_test(keys_that_are_not_split_cost_a_wave_of_blocks),
       cmocka_unit_test(rounding_few_rows_takes_the_time_of_a_row),
       cmocka_unit_test(a_step_of_this_library_rounds_more_than_eight_rows),

@@ -272,6 +272,30 @@ static void rows_say_their_clock_and_framework(void **state)
              "rows.csv: line 2: framework: expected headroom, compiled, eager, trtllm, vllm or sglang, found \"jax\"");
 }
 
+/* A source has the server's name and version. The least time of several is none of theirs, and a framework that the row
+ * names goes before. */
+static void rows_are_of_the_server_that_their_source_names(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = measured_hardware("h200");
+  hr_validation *v = validate(&hardware, "kind,m,n,k,dtype,rounding,time_ns,source,framework\n"
+                                         "gemm,16,4096,4096,fp8,1,20000,aic-trtllm-1.3.0rc20,\n"
+                                         "gemm,16,4096,4096,fp8,1,20000,aic-best-trtllm,\n"
+                                         "gemm,16,4096,4096,fp8,1,20000,aic-trtllm-1.3.0rc20,compiled\n");
+  const hr_framework expected[] = {HR_FRAMEWORK_TRTLLM, HR_FRAMEWORK_COMPILED, HR_FRAMEWORK_COMPILED};
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(v->rows[i].framework, expected[i]);
+  hr_validation_free(v);
+  v = validate(&hardware, "kind,m,hidden,intermediate,experts,top_k,time_ns,source,kernel,clock\n"
+                          "experts,64,2048,768,128,8,200000,aic-sglang-0.5.14,cutlass,burst\n"
+                          "experts,64,2048,768,128,8,200000,aic-sglang-0.5.14,triton,\n");
+  assert_true(v->rows[0].experts.kernels == HR_EXPERTS_CUTLASS && v->rows[1].experts.kernels == HR_EXPERTS_TRITON);
+  assert_true(v->rows[0].cache == HR_CACHE_WARM && v->rows[1].cache == HR_CACHE_COLD);
+  assert_true(v->rows[0].experts.top_k == 8);
+  assert_true(v->rows[0].prediction.time_ns > 1.5 * v->rows[1].prediction.time_ns);
+  hr_validation_free(v);
+}
+
 /* The same rows from a list as from text. */
 static void rows_of_a_list_are_predicted_for_their_conditions(void **state)
 {
@@ -309,6 +333,7 @@ int main(void)
       cmocka_unit_test(intervals_are_those_of_the_kind_and_the_size),
       cmocka_unit_test(intervals_of_a_format_go_before_those_of_all),
       cmocka_unit_test(rows_say_their_clock_and_framework),
+      cmocka_unit_test(rows_are_of_the_server_that_their_source_names),
       cmocka_unit_test(rows_of_a_list_are_predicted_for_their_conditions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,15 +10,20 @@
 extern "C" {
 #endif
 
+/** Whose grouped GEMMs a server runs: those that it has chosen itself, or these. */
+typedef enum hr_expert_kernels { HR_EXPERTS_USUAL, HR_EXPERTS_CUTLASS, HR_EXPERTS_TRITON } hr_expert_kernels;
+
 /** The routed experts of one layer on one device. */
 typedef struct hr_expert_call {
   size_t struct_size; /* sizeof(hr_expert_call), set by hr_expert_call_default() */
   hr_dtype dtype;
-  int64_t tokens;        /* of this device */
-  int64_t rows;          /* tokens of all experts of this device together */
-  int64_t hidden, width; /* of an expert, on this device */
-  int64_t experts;       /* on this device; each has rows, or as many as there are rows */
-  bool gated;            /* gate, up and down matrices instead of up and down alone */
+  int64_t tokens;            /* of this device */
+  int64_t rows;              /* tokens of all experts of this device together */
+  int64_t hidden, width;     /* of an expert, on this device */
+  int64_t experts;           /* on this device; each has rows, or as many as there are rows */
+  bool gated;                /* gate, up and down matrices instead of up and down alone */
+  int64_t top_k;             /* experts of a token, on all devices; 0: rows / tokens */
+  hr_expert_kernels kernels; /* of a server; where the device's file has no cost of these, the usual ones */
 } hr_expert_call;
 
 /** bf16, gated, all sizes 0. */

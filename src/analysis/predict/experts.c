@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The routed experts of a layer as one call: the sum of their operators. */
+#include "analysis/predict/servers.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -31,6 +32,11 @@ static hr_status check_call(const hr_expert_call *call, hr_error *error)
       return hr_fail(error, HR_ERROR_INVALID, "%s: expected 1 to %lld, found %lld", sizes[i].name,
                      (long long)sizes[i].most, (long long)sizes[i].value);
   }
+  if (call->top_k < 0 || call->top_k > LARGEST_SIZE)
+    return hr_fail(error, HR_ERROR_INVALID, "top_k: expected 0 to %lld, found %lld", (long long)LARGEST_SIZE,
+                   (long long)call->top_k);
+  if ((unsigned)call->kernels > HR_EXPERTS_TRITON)
+    return hr_fail(error, HR_ERROR_INVALID, "kernels: %d is none of a server's", (int)call->kernels);
   if ((unsigned)call->dtype >= HR_DTYPE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)call->dtype);
   return HR_OK;
@@ -47,17 +53,49 @@ static hr_operator around(hr_operator_id id, int64_t bytes)
   return (hr_operator){.id = id, .kind = HR_KIND_MEMORY, .count = 1, .bytes = bytes};
 }
 
+static hr_activations activations_of(const hr_expert_call *call)
+{
+  return hr_dtype_bytes(call->dtype) == 1 ? HR_ACTIVATIONS_FP8 : HR_ACTIVATIONS_UNQUANTIZED;
+}
+
 static hr_operator grouped(const hr_expert_call *call, hr_operator_id id, int64_t outputs, int64_t inputs)
 {
   hr_operator op = {.id = id, .kind = HR_KIND_GROUPED_GEMM, .count = 1, .gemm = hr_gemm_default(), .rows = call->rows};
-  if (hr_dtype_bytes(call->dtype) == 1)
-    op.activations = HR_ACTIVATIONS_FP8;
+  op.activations = activations_of(call);
   op.gemm.dtype = call->dtype, op.gemm.transpose_b = true;
   op.gemm.batch = hr_min64(call->experts, call->rows);
   op.gemm.m = hr_ceil_div(call->rows, op.gemm.batch), op.gemm.n = outputs, op.gemm.k = inputs;
   op.flops = (int64_t)fmin(2.0 * (double)call->rows * (double)outputs * (double)inputs, 0x1p62);
   op.bytes = moved(call, outputs + inputs, call->rows) + moved(call, outputs, inputs * op.gemm.batch);
   return op;
+}
+
+/* The weights of all experts that have rows, with their rows: what calls in a row may find in the last-level cache. */
+static double all_bytes(const hr_expert_call *call)
+{
+  double matrices = call->gated ? 3 : 2, experts = (double)hr_min64(call->experts, call->rows);
+  double hidden = (double)call->hidden, width = (double)call->width;
+  double elements = matrices * experts * hidden * width + (double)call->rows * (2 * hidden + matrices * width);
+  return elements * (double)hr_dtype_bytes(call->dtype);
+}
+
+/* The device whose costs of a server are those of the kernels of the call. */
+static const hr_hardware *device_of(const hr_hardware *hardware, const hr_expert_call *call, hr_framework framework,
+                                    hr_hardware *other)
+{
+  const hr_server_cost *server = hr_server_cost_of(hardware, framework);
+  if (!server || call->kernels == HR_EXPERTS_USUAL)
+    return hardware;
+  const bool cutlass = call->kernels == HR_EXPERTS_CUTLASS;
+  const hr_expert_cost *cost = cutlass ? &server->experts_cutlass : &server->experts_triton;
+  if (!(cost->routing_ns > 0))
+    return hardware;
+  *other = *hardware;
+  hr_server_cost *of = framework == HR_FRAMEWORK_TRTLLM ? &other->trtllm
+                       : framework == HR_FRAMEWORK_VLLM ? &other->vllm
+                                                        : &other->sglang;
+  of->experts = *cost, of->experts_8bit = (hr_expert_cost){0};
+  return other;
 }
 
 static void add(const hr_prediction *p, hr_prediction *sum)
@@ -88,6 +126,13 @@ hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *
       grouped(call, HR_OP_EXPERT_DOWN, call->hidden, call->width),
       around(HR_OP_COMBINE, sent + moved(call, call->hidden, call->tokens)),
   };
+  const int64_t top_k = call->top_k > 0 ? call->top_k : hr_ceil_div(call->rows, call->tokens);
+  hr_hardware other, cold;
+  hardware = device_of(hardware, call, framework, &other);
+  if (hardware->about.cache == HR_CACHE_WARM && !hr_is_cached(hardware, all_bytes(call))) {
+    cold = *hardware, cold.about.cache = HR_CACHE_COLD;
+    hardware = &cold;
+  }
   hr_prediction sum = {0}, one;
   double flops = 0;
   for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
@@ -95,6 +140,10 @@ hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *
     if (op->id == HR_OP_EXPERT_GATE && !call->gated)
       continue;
     op->framework = framework;
+    if (op->kind == HR_KIND_MEMORY) {
+      op->activations = activations_of(call), op->copies = top_k, op->rows = call->rows, op->columns = call->hidden;
+      op->chosen = hr_max64(0, call->tokens * top_k - (op->id == HR_OP_DISPATCH ? 0 : call->rows));
+    }
     HR_TRY(hr_predict_operator(hardware, op, &one, error));
     add(&one, &sum);
     flops += (double)op->flops;

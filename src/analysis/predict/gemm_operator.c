@@ -63,9 +63,9 @@ static double or_own(double other, double own)
 }
 
 /* The costs of a framework's kernels for operands of a format. */
-static hr_expert_cost expert_cost(const hr_hardware *hardware, hr_framework framework, hr_dtype dtype)
+static hr_expert_cost expert_cost(const hr_hardware *hardware, const hr_operator *op, hr_dtype dtype)
 {
-  hr_expert_cost cost = *hr_predict_expert_cost(hardware, framework);
+  hr_expert_cost cost = *hr_predict_expert_cost(hardware, op);
   if (hr_dtype_bytes(dtype) > 1)
     return cost;
   cost.matrix_share = or_own(cost.matrix_share_8bit, cost.matrix_share);
@@ -83,8 +83,11 @@ static int64_t grouped_size(int64_t size, int64_t element_bytes)
 static hr_status predict_grouped(const hr_hardware *hardware, const hr_operator *op, const hr_gemm *gemm,
                                  double loaded_bytes, hr_prediction *prediction, hr_error *error)
 {
-  const hr_expert_cost cost = expert_cost(hardware, op->framework, gemm->dtype);
-  const hr_hardware device = hr_predict_scaled_device(hardware, gemm->dtype, cost.matrix_share, cost.load_share);
+  const hr_expert_cost cost = expert_cost(hardware, op, gemm->dtype);
+  hr_hardware device = hr_predict_scaled_device(hardware, gemm->dtype, cost.matrix_share, cost.load_share);
+  const double cached = hardware->l2_bytes_per_s > 0 ? hardware->l2_bytes_per_s : hr_cache_rate(hardware);
+  if (cost.load_share > 0) /* a kernel that reads memory at a part of its rate has as small a part of the cache's */
+    device.cache_bytes_per_s = cached * cost.load_share / hardware->bandwidth_share;
   int64_t element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   hr_gemm padded = *gemm;
   padded.n = grouped_size(gemm->n, element_bytes), padded.k = grouped_size(gemm->k, element_bytes);

@@ -82,9 +82,8 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
     return hardware->softmax_share;
   if (op->kernels > 1)
     return hardware->bandwidth_share;
-  if (is_routing(op->id) && hr_has_expert_cost(hardware, op) &&
-      hr_predict_expert_cost(hardware, op->framework)->moved_share > 0)
-    return hr_predict_expert_cost(hardware, op->framework)->moved_share;
+  if (is_routing(op->id) && hr_has_expert_cost(hardware, op) && hr_predict_expert_cost(hardware, op)->moved_share > 0)
+    return hr_predict_expert_cost(hardware, op)->moved_share;
   if (op->pass == HR_PASS_BGRAD)
     return hardware->norm_share;
   switch (op->id) {
@@ -120,6 +119,26 @@ static double summed_ns(const hr_hardware *hardware, const hr_operator *op)
   return fmax((double)op->summed_rows * NORM_ROW_NS, hr_transfer_ns(hardware, 2.0 / 3 * (double)op->bytes, 0));
 }
 
+#define RESULT_BYTES 2   /* of an element: experts' results have 16 bits */
+#define CHOSEN_AT_ONCE 8 /* experts of a token, that the fused kernels of servers choose and sort */
+
+static double routing_ns(const hr_expert_cost *cost, const hr_operator *op)
+{
+  double further = fmax(0, (double)op->copies - CHOSEN_AT_ONCE),
+         tokens = (double)op->chosen / fmax(1, (double)op->copies);
+  return cost->routing_ns + cost->sort_ns * ceil(further / CHOSEN_AT_ONCE) + cost->choice_ns * tokens * further;
+}
+
+/* What servers' kernels move for experts of other devices: they have a place for each copy of each token. */
+static double remote_bytes(const hr_hardware *hardware, const hr_operator *op)
+{
+  if (op->id == HR_OP_DISPATCH || op->chosen == 0 || !hr_has_expert_cost(hardware, op))
+    return 0;
+  double copy =
+      op->id == HR_OP_COMBINE ? RESULT_BYTES * (double)op->columns : (double)op->bytes / fmax(1, (double)op->rows);
+  return hr_predict_expert_cost(hardware, op)->remote_share * copy * (double)op->chosen;
+}
+
 static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                 hr_error *error)
 {
@@ -128,7 +147,8 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
   double moved = (double)(op->moved_bytes > 0 ? op->moved_bytes : op->bytes);
   hr_prediction p = {.launch_ns = hardware->launch_ns * kernels};
   if (op->id == HR_OP_DISPATCH && hr_has_expert_cost(hardware, op))
-    p.launch_ns = fmax(p.launch_ns, hr_predict_expert_cost(hardware, op->framework)->routing_ns);
+    p.launch_ns = fmax(p.launch_ns, routing_ns(hr_predict_expert_cost(hardware, op), op));
+  moved += remote_bytes(hardware, op);
   p.memory_ns = hr_transfer_ns(hardware, moved, memory_share(hardware, op)) + summed_ns(hardware, op);
   hr_prediction_finish(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
   *prediction = p;

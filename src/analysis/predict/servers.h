@@ -25,9 +25,12 @@ static inline const hr_rounding_cost *hr_predict_rounding_cost(const hr_hardware
   return own && own->rounding.launch_ns > 0 ? &own->rounding : &hardware->rounding;
 }
 
-static inline const hr_expert_cost *hr_predict_expert_cost(const hr_hardware *hardware, hr_framework framework)
+/* An operator around the experts has the activations of their GEMMs. */
+static inline const hr_expert_cost *hr_predict_expert_cost(const hr_hardware *hardware, const hr_operator *op)
 {
-  const hr_server_cost *own = hr_server_cost_of(hardware, framework);
+  const hr_server_cost *own = hr_server_cost_of(hardware, op->framework);
+  if (own && op->activations != HR_ACTIVATIONS_UNQUANTIZED && own->experts_8bit.routing_ns > 0)
+    return &own->experts_8bit;
   return own && own->experts.routing_ns > 0 ? &own->experts : &hardware->experts;
 }
 
@@ -35,7 +38,7 @@ static inline const hr_expert_cost *hr_predict_expert_cost(const hr_hardware *ha
 static inline bool hr_has_expert_cost(const hr_hardware *hardware, const hr_operator *op)
 {
   bool framework = op->framework == HR_FRAMEWORK_COMPILED || hr_is_server(op->framework);
-  return framework && op->pass == HR_PASS_FORWARD && hr_predict_expert_cost(hardware, op->framework)->routing_ns > 0;
+  return framework && op->pass == HR_PASS_FORWARD && hr_predict_expert_cost(hardware, op)->routing_ns > 0;
 }
 
 #endif

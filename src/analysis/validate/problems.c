@@ -99,9 +99,15 @@ static hr_status read_experts(const hr_csv_record *record, hr_validated_row *row
       {"m", 1, 0, &call->tokens},  {"hidden", 1, 0, &call->hidden}, {"intermediate", 1, 0, &width},
       {"experts", 1, 0, &experts}, {"top_k", 1, 0, &top_k},         {"tp", 1, 1, &tp},
       {"ep", 1, 1, &ep},           {"gated", 0, 1, &gated}};
+  const char *kernel = hr_csv_field(record, "kernel");
+  if (kernel && strcmp(kernel, "cutlass") == 0)
+    call->kernels = HR_EXPERTS_CUTLASS;
+  if (kernel && strcmp(kernel, "triton") == 0)
+    call->kernels = HR_EXPERTS_TRITON;
   row->kind = HR_INTERVAL_EXPERTS;
   HR_TRY(read_integers(record, columns, sizeof columns / sizeof *columns));
   hr_checked64 copies = hr_times(hr_checked(call->tokens), top_k);
+  call->top_k = top_k;
   if (hr_checked_take(copies, &call->rows) != HR_OK)
     return hr_fail(record->error, HR_ERROR_OVERFLOW, "%s: line %" PRId64 ": m times top_k is too large", record->name,
                    record->line);

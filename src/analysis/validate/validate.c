@@ -37,13 +37,30 @@ static hr_status skip(hr_validation *v, const hr_csv_record *record, const char 
   return HR_OK;
 }
 
+/* The server that a source names with its version, such as "aic-vllm-0.24.0", unless one was asked for. The least time
+ * of several, "aic-best-vllm", is none of theirs. */
+static hr_framework framework_of_source(const char *source, hr_framework asked)
+{
+  static const hr_framework servers[] = {HR_FRAMEWORK_TRTLLM, HR_FRAMEWORK_VLLM, HR_FRAMEWORK_SGLANG};
+  for (size_t i = 0; source && asked == HR_FRAMEWORK_COMPILED && i < sizeof servers / sizeof *servers; i++) {
+    const char *name = hr_framework_name(servers[i]), *found = strstr(source, name);
+    const char *version = found ? found + strlen(name) : "";
+    if (version[0] == '-' && version[1] >= '0' && version[1] <= '9')
+      return servers[i];
+  }
+  return asked;
+}
+
 /* How the row was measured: columns that may be missing or empty. */
 static hr_status read_conditions(const validate_work *w, const hr_csv_record *record, hr_validated_row *row)
 {
   const char *l2 = hr_csv_field(record, "l2"), *clock = hr_csv_field(record, "clock");
   const char *framework = hr_csv_field(record, "framework");
   row->cache = w->cache, row->clock = w->clock;
-  row->framework = w->options->framework, row->cache_writes = w->options->cache_writes;
+  row->framework = framework_of_source(hr_csv_field(record, "source"), w->options->framework);
+  row->cache_writes = w->options->cache_writes;
+  if (row->kind == HR_INTERVAL_EXPERTS && clock && strcmp(clock, "burst") == 0)
+    row->cache = HR_CACHE_WARM; /* calls in a row, of the same weights */
   if (l2 && hr_cache_parse(l2, &row->cache) != HR_OK)
     return hr_csv_fail(record, "l2", "cold or warm");
   if (clock && hr_clock_parse(clock, &row->clock) != HR_OK)

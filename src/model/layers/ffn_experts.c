@@ -2,6 +2,7 @@
 /* A feed-forward network of routed and shared experts. Sizes: docs/operators.md. */
 #include "model/layers/ffn_experts.h"
 #include "base/error.h"
+#include "model/layers/frameworks.h"
 #include "model/layers/layer_kinds.h"
 #include "model/layers/operator_tensors.h"
 #include "model/layers/sizes.h"
@@ -184,6 +185,20 @@ static hr_checked64 hidden_rows(const hr_operator_builder *builder, int64_t rows
   return hr_times(hr_checked(rows), builder->model->hidden);
 }
 
+/* The last operator is dispatch, or has rows for experts of other devices, too, where each device has all tokens. */
+static void set_chosen(hr_operator_builder *builder, const hr_ffn_experts *m, const hr_expert_load *load)
+{
+  hr_operator *op = &builder->to->items[builder->to->count - 1];
+  const int64_t chosen = load->tokens * m->active;
+  const hr_weight_format *format = hr_format_of_operator(builder->model, builder->layer, HR_OP_EXPERT_UP);
+  if (format && hr_is_server(builder->workload->framework))
+    op->activations = format->activations;
+  if (op->id == HR_OP_DISPATCH)
+    op->copies = m->active, op->chosen = chosen;
+  else if (!exchanges_copies(builder->workload))
+    op->chosen = hr_max64(0, chosen - load->rows);
+}
+
 /* Chooses the experts of each token and copies it to each of them. */
 static void route(hr_operator_builder *builder, const hr_ffn_experts *m, const hr_expert_load *load)
 {
@@ -198,6 +213,7 @@ static void route(hr_operator_builder *builder, const hr_ffn_experts *m, const h
   if (m->latent > 0)
     hr_append_linear(builder, HR_OP_EXPERT_LATENT_DOWN, load->tokens, m->latent, builder->model->hidden);
   hr_append_traffic(builder, HR_OP_DISPATCH, HR_KIND_MEMORY, columns, moved, moved);
+  set_chosen(builder, m, load);
 }
 
 static void all_to_all(hr_operator_builder *builder, hr_operator_id id, const hr_ffn_experts *m,
@@ -220,6 +236,7 @@ static void routed_experts(hr_operator_builder *builder, const hr_ffn_experts *m
   hr_append_rowwise(builder, HR_OP_EXPERT_ACTIVATION, hr_checked(load->rows), m->width, inputs_of(m) + 1,
                     2 * inputs_of(m) + 1);
   builder->to->items[builder->to->count - 1].rows = load->rows;
+  set_chosen(builder, m, load);
   hr_append_grouped_linear(builder, HR_OP_EXPERT_DOWN, load->rows, load->hit, columns, m->width);
   all_to_all(builder, HR_OP_COMBINE_ALL_TO_ALL, m, load);
 }
@@ -244,6 +261,7 @@ static void combine_latent(hr_operator_builder *builder, const hr_ffn_experts *m
   hr_checked64 copies = expert_rows(builder, m, load->sent), sums = expert_rows(builder, m, load->tokens);
   hr_append_traffic(builder, HR_OP_COMBINE, HR_KIND_MEMORY, m->latent, hr_plus(copies, sums),
                     hr_plus(hr_times(copies, 2), sums));
+  set_chosen(builder, m, load);
   hr_append_linear(builder, HR_OP_EXPERT_LATENT_UP, load->tokens, builder->model->hidden, m->latent);
   if (m->shared_width > 0) /* backward both terms have the sum's gradient */
     hr_append_rowwise(builder, HR_OP_SHARED_ADD, hr_checked(builder->shard.rows), builder->model->hidden, 3, 0);
@@ -258,6 +276,7 @@ static void combine(hr_operator_builder *builder, const hr_ffn_experts *m, const
   hr_checked64 terms = hr_plus(copies, hidden_rows(builder, shared));
   hr_append_traffic(builder, HR_OP_COMBINE, HR_KIND_MEMORY, builder->model->hidden, hr_plus(terms, sums),
                     hr_plus(hr_plus(terms, copies), sums));
+  set_chosen(builder, m, load);
 }
 
 static void operators(hr_operator_builder *builder)
