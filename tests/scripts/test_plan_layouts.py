@@ -153,14 +153,14 @@ class PlanLayouts(unittest.TestCase):
             if int(given["data-parallel"]) != row.gpus:  # replicas of replicas, which no layout has
                 continue
             recompute = {"half": "full"}.get(row.recompute, row.recompute)
-            kept = " ".join(f"--{name} {given[name]}" for name in ("framework", "dropout", "flash-attention", "zero"))
+            kept = " ".join(f"--{name} {given[name]}" for name in ("dtype", "framework", "dropout", "flash-attention", "zero") if name in given)
             batch = int(given["b"]) * int(given["microbatches"]) * row.gpus
             layouts = document(f"plan {row.model} -d {row.device} --devices {row.gpus} --global-batch {batch} -s {given['s']} -b {given['b']} "
                                f"-t 1 -p 1 --context-parallel 1 --recompute {recompute} {kept}")["layouts"]
             step = document(f"advise {row.model} -d {row.device} {row.options} --recompute {recompute}")
             self.assertEqual([layout["step_time_ns"] for layout in layouts], [step["step_time_ns"]], row)
             found += 1
-        self.assertEqual(found, 114)
+        self.assertEqual(found, 117)
 
 
 if __name__ == "__main__":
