@@ -33,7 +33,8 @@ static const key_row workload_keys[] = {{"phase", "s"},
                                         {"framework", "s"},
                                         {"flash_attention", "s"},
                                         {"virtual_stages", "i"},
-                                        {"page_size", "i"}};
+                                        {"page_size", "i"},
+                                        {"fp8_linears", "b"}};
 static const key_row operator_keys[] = {{"name", "s"},   {"kind", "s"},    {"pass", "s"},        {"m", "in"},
                                         {"n", "in"},     {"k", "in"},      {"batch", "in"},      {"count", "i"},
                                         {"flops", "i"},  {"bytes", "i"},   {"collective", "sn"}, {"devices", "in"},
