@@ -94,6 +94,7 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
   case HR_OP_EMBEDDING_NORM:
   case HR_OP_ATTENTION_NORM:
   case HR_OP_RANK_NORM:
+  case HR_OP_X_NORM:
   case HR_OP_INDEX_NORM:
   case HR_OP_QK_NORM:
   case HR_OP_ATTENTION_POST_NORM:
