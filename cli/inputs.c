@@ -92,8 +92,9 @@ static void note_no_cache(const cli_run *run, const hr_model *model, const hr_wo
 }
 
 /* No framework stores a whole step in 8 bits: for a model, fp8 is the format of weights that no quantization has yet,
- * and of K and V; activations are in the device's usual format. What is measured has operands of the format. */
-static bool stores_in_fp8(const cli_run *run)
+ * and of K and V, in training of the GEMMs of linear layers; the rest is in the device's usual format. What is measured
+ * has operands of the format. */
+static bool asks_for_fp8(const cli_run *run)
 {
   return run->given[CLI_OPTION_dtype] && run->options.dtype == HR_FP8_E4M3 && !measures(run);
 }
@@ -150,7 +151,7 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
     return code;
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
     return cli_wrong_choice("--weights", "int4|int8|fp8|mxfp4|nvfp4|nf4|q8_0|bf16", run->options.weights);
-  if (stores_in_fp8(run))
+  if (asks_for_fp8(run))
     code = store_in_fp8(run, model);
   if (code != CLI_GO_ON)
     return code;
@@ -277,9 +278,9 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   if (run->given[CLI_OPTION_framework])
     workload->framework = options->framework;
   workload->flash = options->flash_attention;
-  if (run->given[CLI_OPTION_dtype] && !stores_in_fp8(run))
+  if (run->given[CLI_OPTION_dtype] && !asks_for_fp8(run))
     workload->dtype = options->dtype; /* commands with a device call cli_set_formats() */
-  workload->fp8_linears = stores_in_fp8(run) && workload->phase == HR_PHASE_TRAIN;
+  workload->fp8_linears = asks_for_fp8(run) && workload->phase == HR_PHASE_TRAIN;
   set_cache_format(run, workload);
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: needs --phase decode");
@@ -289,6 +290,9 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     return cli_fail(EXIT_USAGE, "--zero: needs --phase train");
   if (options->recompute != HR_RECOMPUTE_NONE && workload->phase != HR_PHASE_TRAIN)
     return cli_fail(EXIT_USAGE, "--recompute: needs --phase train");
+  if (workload->fp8_linears && workload->framework == HR_FRAMEWORK_HEADROOM)
+    return cli_fail(EXIT_USAGE, "--dtype fp8: --framework %s trains in 16 bits",
+                    hr_framework_name(workload->framework));
   hr_error error = {.status = HR_OK};
   hr_status status = hr_workload_check(workload, model, &error);
   if (status != HR_OK)
@@ -334,7 +338,7 @@ hr_dtype cli_dtype_of(const cli_run *run, const hr_hardware *hardware, const cha
 
 void cli_set_formats(const cli_run *run, const hr_hardware *hardware, hr_workload *workload)
 {
-  workload->dtype = stores_in_fp8(run) ? hr_hardware_usual_dtype(hardware) : cli_dtype(run, hardware);
+  workload->dtype = asks_for_fp8(run) ? hr_hardware_usual_dtype(hardware) : cli_dtype(run, hardware);
   if (!run->given[CLI_OPTION_attention] && !hr_hardware_has_fused_attention(hardware, workload->dtype))
     workload->attention = HR_ATTENTION_UNFUSED;
 }

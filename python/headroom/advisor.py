@@ -204,8 +204,8 @@ def threads_of(options: Mapping[str, Any]) -> int:
     return _options.whole("threads", options["threads"]) if "threads" in options else 0
 
 
-def stores_in_fp8(options: Mapping[str, Any]) -> bool:
-    """fp8 is then the format of weights, K and V; a measurement has operands of it."""
+def asks_for_fp8(options: Mapping[str, Any]) -> bool:
+    """fp8 is then the format of weights, K and V, in training of linear layers' GEMMs; a measurement has operands of it."""
     return dtype_of(options) == c.HR_FP8_E4M3 and not options.get("measure")
 
 
@@ -218,7 +218,7 @@ def read_model(model: ModelLike, options: Mapping[str, Any]) -> Tuple[Any, str]:
     read, name = _models.read(model)
     if "weights" in options:
         _models.set_weights(read, "weights", options["weights"])
-    if stores_in_fp8(options):
+    if asks_for_fp8(options):
         phase = _options.WORKLOAD["phase"][1]("phase", options.get("phase", "forward"))
         if phase == c.HR_PHASE_TRAIN:
             return read, name
@@ -251,8 +251,8 @@ def workload_of(options: Mapping[str, Any], model: Any, hardware: Optional[Any])
         workload.context = workload.sequence
     elif workload.phase != c.HR_PHASE_DECODE:
         raise InvalidError("context: needs the phase decode")
-    workload.fp8_linears = workload.phase == c.HR_PHASE_TRAIN and stores_in_fp8(options)
-    dtype = NONE if stores_in_fp8(options) else dtype_of(options)
+    workload.fp8_linears = workload.phase == c.HR_PHASE_TRAIN and asks_for_fp8(options)
+    dtype = NONE if asks_for_fp8(options) else dtype_of(options)
     if dtype != NONE:
         workload.dtype = dtype
     elif hardware is not None:

@@ -76,7 +76,7 @@ static void operands_have_a_byte_and_results_two(void **state)
   assert_int_equal(find(&narrow, HR_OP_MLP_UP, HR_PASS_WGRAD)->bytes, y + x + 2 * w);
 }
 
-/* 128 experts of 768 over 2048 inputs, which 8 of each token's rows reach. */
+/* 128 experts of 768 over 2048 inputs; each token is a row of 8 of them. */
 static void experts_have_their_rows(void **state)
 {
   (void)state;

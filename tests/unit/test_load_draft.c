@@ -181,7 +181,7 @@ static void disaggregated_what_drafts_takes_memory_on_both_sides(void **state)
   s.load.draft_model = &s.model;
   assert_int_equal(simulate(&s, &result, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message,
-                      "prefill: the model, the one that drafts and a prompt do not fit, or do not split, "
+                      "prefill: the model, the model that drafts and a prompt do not fit, or do not split, "
                       "with t = 1 on h200");
   s.hardware = one_model;
   s.serve.prefill_hardware = NULL, s.serve.prefill_tensor_parallel = 2;

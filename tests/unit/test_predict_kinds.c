@@ -183,7 +183,7 @@ static void choosing_many_experts_and_rows_of_other_devices_take_time(void **sta
   assert_true(fabs(after.time_ns - before.time_ns - 0.5 * 1056 * copy / rate) < 1e-3);
   call.top_k = 0; /* rows / tokens: all are this device's */
   assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &after, &error), error);
-  assert_true(after.time_ns < before.time_ns + 0.5 * 64 * copy / rate);
+  assert_true(fabs(after.time_ns - before.time_ns) < 1e-3);
 }
 
 /* 8 gated experts of 2048 × 768 have 75 MB in bf16: more than an H200's cache of 50 MiB, less than an L40S's of 96. */

@@ -91,7 +91,7 @@ static double or_none(double numerator, double rate)
   return rate > 0 ? numerator / rate : 0;
 }
 
-/* A device sends its part of K and V, those of what drafts among them, over its own network adapter; within a node
+/* A device sends its part of K and V, with those of the model that drafts, over its own network adapter; within a node
  * nothing is added. */
 static double network_ns_per_token(const hr_serve_state *state, const hr_serve_layout *layout)
 {

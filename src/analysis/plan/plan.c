@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/plan/plan.h"
+#include "analysis/predict/terms.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
@@ -271,6 +272,9 @@ hr_status hr_plan_training(const hr_subject *subject, const hr_training_options 
   HR_TAKE(hr_workload, workload, error);
   HR_TAKE(hr_training_options, options, error);
   HR_TRY(check_options(options, error));
+  double rate;
+  if (workload->fp8_linears)
+    HR_TRY(hr_predict_rate(subject->hardware, HR_FP8_E4M3, &rate, error));
   hr_training_plan *made = calloc(1, sizeof *made);
   if (!made)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a plan");

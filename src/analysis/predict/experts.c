@@ -142,7 +142,9 @@ hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *
     op->framework = framework;
     if (op->kind == HR_KIND_MEMORY) {
       op->activations = activations_of(call), op->copies = top_k, op->rows = call->rows, op->columns = call->hidden;
-      op->chosen = hr_max64(0, call->tokens * top_k - (op->id == HR_OP_DISPATCH ? 0 : call->rows));
+      op->chosen = call->tokens * top_k; /* of which rows are this device's; all of them if top_k is not known */
+      if (op->id != HR_OP_DISPATCH)
+        op->chosen = call->top_k > 0 ? hr_max64(0, op->chosen - call->rows) : 0;
     }
     HR_TRY(hr_predict_operator(hardware, op, &one, error));
     add(&one, &sum);

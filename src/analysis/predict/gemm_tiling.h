@@ -30,8 +30,7 @@ typedef struct hr_tiling_problem {
   double rate_slowdown; /* of arithmetic, by rows along k that lie far apart or by small tiles, at least 1 */
   double matrix_ns;     /* useful FLOPs at the library's rate */
   double loaded_bytes;  /* of the operands, each as often as it must be read */
-  double
-      highest_clock; /* that a tiling may have over the settled one; misaligned kernels are measured at their limit */
+  double highest_clock; /* that a tiling may have over the settled one; misaligned kernels are at their limit */
 
   /* What all tiles of a family have in common; 0 without one. */
   int64_t parts;        /* of k, at most */

@@ -34,7 +34,7 @@ hr_status hr_serve_fill_prefill_state(const hr_serve_state *state, hr_serve_stat
 hr_status hr_serve_no_prefill(const hr_serve_state *state, hr_error *error)
 {
   const char *name = hr_serve_prefill_hardware(state)->about.name;
-  const char *models = state->drafter ? "the model, the one that drafts" : "the model";
+  const char *models = state->drafter ? "the model, the model that drafts" : "the model";
   if (state->options.prefill_tensor_parallel > 0)
     return hr_fail(error, HR_ERROR_INVALID,
                    "prefill: %s and a prompt do not fit, or do not split, with t = %" PRId64 " on %s", models,

@@ -106,6 +106,8 @@ static hr_status read_experts(const hr_csv_record *record, hr_validated_row *row
     call->kernels = HR_EXPERTS_TRITON;
   row->kind = HR_INTERVAL_EXPERTS;
   HR_TRY(read_integers(record, columns, sizeof columns / sizeof *columns));
+  if (top_k > experts)
+    return hr_csv_fail(record, "top_k", "at most the experts");
   hr_checked64 copies = hr_times(hr_checked(call->tokens), top_k);
   call->top_k = top_k;
   if (hr_checked_take(copies, &call->rows) != HR_OK)

@@ -37,8 +37,8 @@ static hr_status skip(hr_validation *v, const hr_csv_record *record, const char 
   return HR_OK;
 }
 
-/* The server that a source names with its version, such as "aic-vllm-0.24.0", unless one was asked for. The least time
- * of several, "aic-best-vllm", is none of theirs. */
+/* The server that a source names with its version, such as "aic-vllm-0.24.0", unless a framework other than the default
+ * was asked for. The least time of several, "aic-best-vllm", is none of theirs. */
 static hr_framework framework_of_source(const char *source, hr_framework asked)
 {
   static const hr_framework servers[] = {HR_FRAMEWORK_TRTLLM, HR_FRAMEWORK_VLLM, HR_FRAMEWORK_SGLANG};

@@ -136,8 +136,9 @@ bool hr_linear_stays_fp8(hr_linear_id id)
 
 bool hr_workload_widens(const hr_workload *w, const hr_weight_format *format, hr_linear_id id)
 {
+  const bool wide = hr_dtype_bytes(w->dtype) != 2; /* fp32 multiplies no fp8 */
   const bool several = w->tensor_parallel > 1 || w->pipeline_stages > 1 || w->context_parallel > 1 ||
                        w->data_parallel > 1 || w->expert_parallel > 1;
   return w->framework == HR_FRAMEWORK_HEADROOM && format && strcmp(format->name, "fp8") == 0 &&
-         (several || !hr_linear_stays_fp8(id));
+         (wide || several || !hr_linear_stays_fp8(id));
 }

@@ -41,8 +41,8 @@ const hr_weight_format *hr_format_at(const hr_model *model, uint8_t number);
 /** Whether this library multiplies with the weights of such a linear layer in fp8 as they are; others it widens. */
 bool hr_linear_stays_fp8(hr_linear_id id);
 
-/** Whether a workload by this library's kernels reads such weights widened to 16 bits, not in `format`: fp8 stays in
- *  linear layers of one device where hr_linear_stays_fp8(). HR_LINEAR_COUNT: the logits'. */
+/** Whether a workload by this library's kernels reads such weights widened to its dtype, not in `format`: fp8 stays in
+ *  linear layers of one device where hr_linear_stays_fp8() and dtype has 16 bits. HR_LINEAR_COUNT: the logits'. */
 bool hr_workload_widens(const hr_workload *workload, const hr_weight_format *format, hr_linear_id id);
 
 /** The format of the logits' weights; NULL for the workload's, and for a model without logits. */
