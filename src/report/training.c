@@ -198,6 +198,7 @@ static void put_run(hr_json document, const hr_workload *workload, const hr_trai
   hr_json_put_count(to, "global_batch", options->global_batch);
   hr_json_put_count(to, "sequence", workload->sequence);
   hr_json_put_text(to, "dtype", hr_dtype_name(workload->dtype));
+  hr_json_put_flag(to, "fp8_linears", workload->fp8_linears);
   hr_json_put_number(to, "overlap", workload->overlap);
   put_number(to, "tokens", options->tokens);
   put_number(to, "price_per_device_hour", options->price_per_device_hour);
