@@ -134,6 +134,17 @@ int cli_load_named_model(const cli_run *run, const char *name, hr_model *model)
   return status == HR_OK ? CLI_GO_ON : refuse_model(status, &error);
 }
 
+/* A training step keeps weights in 16 bits, or 32. */
+static void train_unquantized(const cli_run *run, hr_model *model)
+{
+  if (run->options.phase != HR_PHASE_TRAIN || model->quantization.format_count == 0)
+    return;
+  if (!run->options.quiet)
+    cli_fail(0, "note: training keeps weights in --dtype, not in %s%s",
+             run->options.weights ? "--weights " : "the checkpoint's ", model->quantization.formats[0].name);
+  hr_model_set_weights(model, "bf16", NULL);
+}
+
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint)
 {
   if (run->argument_count == 0)
@@ -160,7 +171,10 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
     hr_model_set_weights(model, "bf16", NULL);
   }
   hr_checkpoint read;
-  return load_checkpoint(run, model, checkpoint ? checkpoint : &read);
+  code = load_checkpoint(run, model, checkpoint ? checkpoint : &read);
+  if (code == CLI_GO_ON && !checkpoint) /* which has tensors in their formats */
+    train_unquantized(run, model);
+  return code;
 }
 
 int cli_set_network(const cli_run *run, hr_hardware *hardware)
