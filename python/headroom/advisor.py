@@ -193,7 +193,10 @@ def subject(model: ModelLike, options: Mapping[str, Any]) -> Tuple[Any, Any, Any
     """Model, device and step."""
     read, _ = read_model(model, options)
     hardware = device_of(options, "cpu")
-    return read, hardware, workload_of(options, read, hardware)
+    workload = workload_of(options, read, hardware)
+    if workload.phase == c.HR_PHASE_TRAIN:
+        _models.set_weights(read, "weights", "bf16")  # a step trains in 16 bits, whatever a checkpoint has
+    return read, hardware, workload
 
 
 def verbose(options: Mapping[str, Any]) -> bool:

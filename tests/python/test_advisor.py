@@ -56,6 +56,8 @@ class Commands(Folder):
 
     def test_documents_and_tables_are_those_of_the_command(self):
         self.same(headroom.describe("llama-2-7b"), "describe", "llama-2-7b")
+        self.same(headroom.advise("gpt-oss-20b", device="h200", phase="train"),
+                  "advise", "gpt-oss-20b", "-d", "h200", "--phase", "train")
         self.same(headroom.advise("llama-3-8b", device="h200", dtype="fp8", phase="train"),
                   "advise", "llama-3-8b", "-d", "h200", "--dtype", "fp8", "--phase", "train")
         self.same(headroom.describe("llama-2-7b", device="h200", dtype="fp8", batch=3, phase="decode", context=900),
