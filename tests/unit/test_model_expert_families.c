@@ -134,6 +134,13 @@ static const struct {
      "\"sliding_attention\",\"sliding_attention\",\"full_attention\"],\"sliding_window\":16,"
      "\"attention_bias\":true",
      292082, 199922, 384, 3},
+    {"step3p5", /* in the names of published files: a list with a layer that predicts, and one as a text */
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"moe_num_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"share_expert_dim\":56,\"sliding_window\":16,\"attention_bias\":true,"
+     "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\","
+     "\"full_attention\"],\"num_nextn_predict_layers\":1,\"moe_layers_enum\":\"1,2\","
+     "\"attention_other_setting\":{\"num_attention_heads\":6}",
+     253280, 191840, 384, 2},
     {"cohere2_moe",
      SIZES "\"head_dim\":24,\"intermediate_size\":40,\"prefix_dense_intermediate_size\":96,"
      "\"first_k_dense_replace\":1,\"num_experts\":6,\"num_experts_per_tok\":2,\"num_shared_experts\":2,"
@@ -164,6 +171,20 @@ static void each_family_has_the_parameters_and_cache_of_its_class(void **state)
       fail_msg("%s: %lld parameters, %lld active, %lld cache bytes, %zu groups", rows[i].family, (long long)p.total,
                (long long)p.active, (long long)memory.kv_cache_bytes_per_token, model.group_count);
   }
+}
+
+static void layers_of_a_text_are_numbers_of_layers(void **state)
+{
+  (void)state;
+#define STEP "{\"model_type\":\"step3p5\"," SIZES "\"intermediate_size\":96,\"moe_layers_enum\":"
+  assert_refused(STEP "\"1,x\"}", HR_ERROR_INVALID,
+                 "config.json: moe_layers_enum: expected layers from 0 to 3 with commas, found \"x\"");
+  assert_refused(STEP "\"3,4\"}", HR_ERROR_INVALID,
+                 "config.json: moe_layers_enum: expected layers from 0 to 3 with commas, found \"4\"");
+  assert_refused(STEP "\"1;2\"}", HR_ERROR_INVALID,
+                 "config.json: moe_layers_enum: expected layers from 0 to 3 with commas, found \"1;2\"");
+  assert_int_equal(read_model(STEP "[2,3]}").groups[1].experts.experts, 288);
+#undef STEP
 }
 
 /* Layers 0, 2, … have the window of 16, all have sinks and biases. */
@@ -323,6 +344,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_family_has_the_parameters_and_cache_of_its_class),
+      cmocka_unit_test(layers_of_a_text_are_numbers_of_layers),
       cmocka_unit_test(gpt_oss_has_sinks_biases_and_a_window_on_every_other_layer),
       cmocka_unit_test(llama4_has_chunks_layers_without_positions_and_experts_in_some),
       cmocka_unit_test(lists_with_one_size_for_each_layer_are_that_size),

@@ -191,6 +191,7 @@ hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model
 hr_status hr_finish_hyperclovax(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_internlm3(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_laguna(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_step(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_llama4(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_mimo_7b(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_mimo(hr_config *config, const hr_family *family, hr_model *model);
