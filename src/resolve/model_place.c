@@ -126,9 +126,10 @@ static hr_status place_beside(const char *what, hr_model_place *place, hr_error 
  * 128256), DeepSeek-R1's list of distilled models and their bases (github.com/deepseek-ai/DeepSeek-R1), and Meta's card
  * of Llama Guard 3, which is Llama 3.1 8B fine-tuned. Llama 1 and 2 differ in context alone at 7B and 13B (arXiv
  * 2307.09288, section 2.2), and Vicuna's weights are sums with Llama's (FastChat, vicuna_weights_version.md).
- * Qwen2.5-Coder's configurations have the sizes of Qwen2.5's, those of DeepSeek-R1 and V3.1 are V3's, of GLM-5.3
- * GLM-5.2's, and of MiniMax-M2.7 M2.5's but for their context. Fine-tuned: Zephyr from Mistral 7B (arXiv 2310.16944),
- * BLOOMZ from BLOOM (arXiv 2211.01786), StarCoder from StarCoderBase (arXiv 2305.06161). */
+ * Qwen2.5-Coder's configurations have the sizes of Qwen2.5's, whose 0.5B has Qwen2's; QwQ is of Qwen2.5 32B. Those of
+ * DeepSeek-R1 and V3.1 are V3's, of GLM-5.3 GLM-5.2's, and of MiniMax-M2.7 M2.5's but for their context. Fine-tuned:
+ * Zephyr from Mistral 7B (arXiv 2310.16944), BLOOMZ from BLOOM (arXiv 2211.01786), StarCoder from StarCoderBase (arXiv
+ * 2305.06161). */
 static const struct same_shape_row {
   const char *name, *shipped;
 } same_shapes[] = {
@@ -144,7 +145,15 @@ static const struct same_shape_row {
     {"vicuna-13b", "llama-2-13b"},
     {"vicuna-13b-v1.3", "llama-2-13b"},
     {"vicuna-13b-v1.5", "llama-2-13b"},
+    {"deepseek-r1-distill-qwen-14b", "qwen2.5-14b"},
+    {"deepseek-r1-distill-qwen-32b", "qwen2.5-32b"},
+    {"qwq-32b", "qwen2.5-32b"},
+    {"qwen2.5-0.5b", "qwen2-0.5b"},
+    {"qwen2.5-coder-0.5b", "qwen2-0.5b"},
     {"qwen2.5-coder-1.5b", "qwen2.5-1.5b"},
+    {"qwen2.5-coder-3b", "qwen2.5-3b"},
+    {"qwen2.5-coder-14b", "qwen2.5-14b"},
+    {"qwen2.5-coder-32b", "qwen2.5-32b"},
     {"qwen2.5-coder-7b", "qwen2.5-7b"},
     {"zephyr-7b-alpha", "mistral-7b-v0.1"},
     {"zephyr-7b-beta", "mistral-7b-v0.1"},
