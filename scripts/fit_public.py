@@ -69,7 +69,7 @@ for one in SERVERS:  # kernels of one server: rows of its versions; of attention
         **{f"experts {part} {one}": ("experts", {"kernels": part}, ("--framework", one), f"{one}.experts_{part}", EXPERTS)
            for part in ("8bit", "cutlass", "triton")},
         f"prefill {one}": ("attention_bf16", {}, ("--framework", one, "--cache-writes"), f"{one}.prefill", PREFILL),
-        f"decode {one}": ("decode_bf16", {}, ("--framework", one, "--cache", "warm"), f"{one}.decode", DECODE),
+        f"decode {one}": ("decode_bf16", {}, ("--framework", one, "--cache", "warm"), f"{one}.decode", {**DECODE, "window_head_ns": 4500}),
     })
 INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "attention", "decode": "decode", "decode fp8": "decode",
              "gemm": "gemm", "gemm fp8": "gemm_8bit", "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",

@@ -17,7 +17,10 @@
   X(object, one_head_share, OPTIONAL, SHARE)  /* of that: pairs of one query head, which have other kernels; 0: 1 */   \
   X(object, pair_ns, OPTIONAL, TIME)          /* of a multiprocessor, for each pair */                                 \
   X(object, element_ns, OPTIONAL, TIME) /* of a multiprocessor, for each element of a pair's head, or of each wave */  \
-  X(object, split_ns, OPTIONAL, TIME)   /* each time that keys double beyond 128, where pairs leave others idle */     \
+  X(object, window_head_ns, OPTIONAL,                                                                                  \
+    TIME)                             /* for each query head where there is a window, by kernels whose heads    \
+                                               share no loads of K and V there; 0: pairs, as without one */      \
+  X(object, split_ns, OPTIONAL, TIME) /* each time that keys double beyond 128, where pairs leave others idle */       \
   X(object, compute_share, OPTIONAL, SHARE_OF_RATE) /* of the best GEMM; 0: hr_attention_share.forward_share */        \
   X(object, key_ns, OPTIONAL, TIME)  /* for each key beyond 64 of 64 query heads of a pair; 0: the keys are split */   \
   X(object, wave_ns, OPTIONAL, TIME) /* of each wave of blocks after the first; 0: by pairs, as above */               \

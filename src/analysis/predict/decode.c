@@ -9,6 +9,7 @@
 #include "schedule/decode_tiles.h"
 #include "shape/kv_format.h"
 
+#include <headroom/experimental/decode.h>
 #include <math.h>
 
 #define INSTRUCTION_ROWS 16 /* of mma.sync: fewer queries of a K or V head take as long, but with 8 bits */
@@ -48,6 +49,22 @@ static double busy_ns(const hr_hardware *hardware, const hr_decode *d, const hr_
   return fmax(padded / rate * 1e9, p->matrix_ns);
 }
 
+/* Each query head of a call with a window reads K and V for itself, by kernels that have a cost of it. */
+static const hr_decode_cost *take_windowed(const hr_decode *d, const hr_decode_cost *cost, hr_split_kv *call,
+                                           hr_decode_cost *windowed)
+{
+  if (d->window == 0 || !(cost->window_head_ns > 0))
+    return cost;
+  const double k_group = (double)d->q_heads / (double)d->k_heads, v_group = (double)d->q_heads / (double)d->v_heads;
+  const double more =
+      (k_group - 1) * (double)(d->k_heads * d->qk_dim) + (v_group - 1) * (double)(d->v_heads * d->v_dim);
+  call->bytes += more * call->keys * (double)(d->batch * (int64_t)hr_decode_cache_bytes(d));
+  call->pairs = (double)d->batch * (double)d->q_heads, call->rows = 1;
+  *windowed = *cost;
+  windowed->pair_ns = cost->window_head_ns, windowed->element_ns = 0;
+  return windowed;
+}
+
 hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *decode, hr_framework framework,
                                hr_prediction *prediction, hr_error *error)
 {
@@ -78,7 +95,8 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
   p.tile_ns = call.compute_ns - p.matrix_ns;
   if (framework == HR_FRAMEWORK_HEADROOM)
     call.decode = hr_predict_split_decode(decode);
-  double time_ns = hr_predict_split_kv(hardware, cost, &call, &p);
+  hr_decode_cost windowed;
+  double time_ns = hr_predict_split_kv(hardware, take_windowed(decode, cost, &call, &windowed), &call, &p);
   hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
   if (framework != HR_FRAMEWORK_HEADROOM)
     hr_prediction_set_interval(hardware, decode->latent ? HR_INTERVAL_LATENT : HR_INTERVAL_DECODE, &p);
