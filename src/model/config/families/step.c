@@ -46,7 +46,7 @@ static hr_status read_expert_layers(hr_config *config, const hr_family *family, 
   return HR_OK;
 }
 
-/* Of layers with a window: a field, or in published files an object. */
+/* Layers with a window have a field of their own for it, in published files an object. */
 static hr_status read_sliding_heads(hr_config *config, int64_t usual, int64_t *heads)
 {
   static const char setting[] = "attention_other_setting";
