@@ -254,6 +254,11 @@ void cli_note_positions(const hr_model *model, int64_t tokens)
              model->max_positions, tokens);
 }
 
+static bool is_transformers(hr_framework framework)
+{
+  return framework == HR_FRAMEWORK_TRANSFORMERS || framework == HR_FRAMEWORK_TRANSFORMERS_COMPILED;
+}
+
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload)
 {
   const cli_options *options = &run->options;
@@ -304,7 +309,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     return cli_fail(EXIT_USAGE, "--zero: needs --phase train");
   if (options->recompute != HR_RECOMPUTE_NONE && workload->phase != HR_PHASE_TRAIN)
     return cli_fail(EXIT_USAGE, "--recompute: needs --phase train");
-  if (workload->fp8_linears && workload->framework == HR_FRAMEWORK_HEADROOM)
+  if (workload->fp8_linears && (workload->framework == HR_FRAMEWORK_HEADROOM || is_transformers(workload->framework)))
     return cli_fail(EXIT_USAGE, "--dtype fp8: --framework %s trains in 16 bits",
                     hr_framework_name(workload->framework));
   hr_error error = {.status = HR_OK};

@@ -69,7 +69,7 @@ for one in SERVERS:  # kernels of one server: rows of its versions; of attention
         **{f"experts {part} {one}": ("experts", {"kernels": part}, ("--framework", one), f"{one}.experts_{part}", EXPERTS)
            for part in ("8bit", "cutlass", "triton")},
         f"prefill {one}": ("attention_bf16", {}, ("--framework", one, "--cache-writes"), f"{one}.prefill", PREFILL),
-        f"decode {one}": ("decode_bf16", {}, ("--framework", one, "--cache", "warm"), f"{one}.decode", {**DECODE, "window_head_ns": 4500}),
+        f"decode {one}": ("decode_bf16", {}, ("--framework", one, "--cache", "warm"), f"{one}.decode", DECODE),
     })
 INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "attention", "decode": "decode", "decode fp8": "decode",
              "gemm": "gemm", "gemm fp8": "gemm_8bit", "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
@@ -84,6 +84,7 @@ PAYS = 0.01  # a server's own figures have to lower the mean of |log(predicted /
 STEP_FIRST, STEP_LAST = 0.3, 0.01
 FITTED = "scripts/fit_public.py, aiconfigurator_core 0.12.0 (NVIDIA)"
 UNMEASURED_HEADS = ("l40s", "rtx-pro-6000", "b60")  # attentions of other devices, so that they are fitted, too
+WINDOWS_APART = ("l40s", "rtx-pro-6000")  # where vLLM's kernels for windows read K and V for each query head
 DEVICES = ("a100-sxm4-80gb", "h100-sxm", "h200", "b200", "b300", "gb200", "l40s", "rtx-pro-6000", "b60")
 
 
@@ -213,6 +214,8 @@ def fit(headroom, device, kind, head, lines, path):
 
     if kind == "prefill" and device["name"] in UNMEASURED_HEADS:
         start = {"launch_ns": 5000, "block_ns": 2000, **{f"forward_share@{head_dim}": 0.8 for head_dim in (64, 128, 256)}}
+    if kind == "decode vllm" and device["name"] in WINDOWS_APART:
+        start = {**start, "window_head_ns": 4500}
     if kind.startswith("experts"):
         rows = list(csv.DictReader([head] + lines))
         start = {member: value for member, value in start.items() if has_rows(member, rows)}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include "analysis/load/simulation.h"
 #include "analysis/predict/step.h"
 #include "devices.h"
+#include "load_costs.h"
 #include "models.h"
 
 #include <headroom/experimental/serve.h>
@@ -12,23 +12,6 @@
 
 #define RECORDS_MAX 200000
 static hr_load_record records[RECORDS_MAX];
-
-static void assert_near(double value, double expected, double share)
-{
-  if (!(fabs(value - expected) <= share * fabs(expected)))
-    fail_msg("%.17g instead of %.17g", value, expected);
-}
-
-/* Each step with a prompt takes 100 ns, each other one 10 ns. */
-static const hr_load_costs plain_costs = {.batches = 1,
-                                          .contexts = 1,
-                                          .prefills = 1,
-                                          .stages = 1,
-                                          .batch = {1},
-                                          .context = {1},
-                                          .decode_ns = {{10}},
-                                          .tokens = {1},
-                                          .prefill_ns = {100}};
 
 static hr_load_server plain_server(void)
 {

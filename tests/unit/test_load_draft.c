@@ -1,36 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Speculation by a model: what its steps and its memory cost a server. */
-#include "analysis/load/simulation.h"
 #include "analysis/predict/step.h"
 
 #include "devices.h"
+#include "load_costs.h"
 #include "models.h"
 
 #include <headroom/experimental/model.h>
 #include <math.h>
 
-static void assert_near(double value, double expected, double share)
-{
-  if (!(fabs(value - expected) <= share * fabs(expected)))
-    fail_msg("%.17g instead of %.17g", value, expected);
-}
-
-/* Each step with a prompt takes 100 ns, each other one 10 ns. */
-static const hr_load_costs costs_alone = {.batches = 1,
-                                          .contexts = 1,
-                                          .prefills = 1,
-                                          .stages = 1,
-                                          .batch = {1},
-                                          .context = {1},
-                                          .decode_ns = {{10}},
-                                          .tokens = {1},
-                                          .prefill_ns = {100}};
-
 static void a_model_that_drafts_takes_its_steps(void **state)
 {
   (void)state;
   const hr_load_step decode = {.sequences = 1, .context = 1, .rows = 4}, prompt = {.prefill_tokens = 1};
-  hr_load_costs drafter = costs_alone, costs = costs_alone;
+  hr_load_costs drafter = plain_costs, costs = plain_costs;
   drafter.decode_ns[0][0] = 1, drafter.prefill_ns[0] = 5;
   costs.drafter = &drafter, costs.drafts = 3;
   assert_true(hr_load_step_ns(&costs, &decode) == 10 + 3 * 1);

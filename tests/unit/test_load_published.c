@@ -146,7 +146,7 @@ static void simulated_times_are_near_those_of_servers_under_clients(void **state
   assert_error("TPOT", tpot_error, count, 0.9, 0.20);
 }
 
-/* With its times of other devices TPOT was 8.8% off in the median, and TTFT 32%. */
+/* TPOT was 8.8% off in the median, and TTFT 32%, by its times of other devices. */
 static void rows_of_vllm_on_a_b200_that_nothing_was_fitted_to_are_near(void **state)
 {
   (void)state;

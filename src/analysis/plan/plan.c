@@ -2,6 +2,7 @@
 #include "analysis/plan/plan.h"
 #include "analysis/predict/terms.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 
@@ -170,10 +171,7 @@ static uint64_t hash_of_degrees(const hr_training_layout *layout)
   const hr_workload *w = &layout->workload;
   const int64_t degrees[] = {layout->devices, w->tensor_parallel, w->pipeline_stages, w->context_parallel,
                              w->expert_parallel};
-  uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-    hash = (hash ^ (uint64_t)degrees[i]) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 32;
-  return hash;
+  return hr_hash_sizes(degrees, sizeof degrees / sizeof *degrees);
 }
 
 /* The first of those with the same degrees is the best. */

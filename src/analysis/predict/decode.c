@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a decode call by the decode kernels, which read each K and V head once. */
+/* The time of a decode call by the decode kernels, which read each K and V head once, but for some with windows. */
 #include "analysis/predict/terms.h"
 
 #include "base/checked.h"
@@ -96,7 +96,8 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
   if (framework == HR_FRAMEWORK_HEADROOM)
     call.decode = hr_predict_split_decode(decode);
   hr_decode_cost windowed;
-  double time_ns = hr_predict_split_kv(hardware, take_windowed(decode, cost, &call, &windowed), &call, &p);
+  cost = take_windowed(decode, cost, &call, &windowed);
+  double time_ns = hr_predict_split_kv(hardware, cost, &call, &p);
   hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
   if (framework != HR_FRAMEWORK_HEADROOM)
     hr_prediction_set_interval(hardware, decode->latent ? HR_INTERVAL_LATENT : HR_INTERVAL_DECODE, &p);

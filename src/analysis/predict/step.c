@@ -4,6 +4,7 @@
 
 #include "analysis/predict/terms.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 #include "model/layers/operator_builder.h"
@@ -16,12 +17,8 @@
 
 static size_t place_of(const hr_operator *op)
 {
-  const uint64_t sizes[] = {(uint64_t)op->gemm.m, (uint64_t)op->gemm.n, (uint64_t)op->gemm.k, (uint64_t)op->bytes,
-                            ((uint64_t)op->id << 8) + (uint64_t)op->pass};
-  uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    hash = (hash ^ sizes[i]) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 32;
-  return (size_t)(hash % HR_KNOWN_OPERATORS);
+  const int64_t sizes[] = {op->gemm.m, op->gemm.n, op->gemm.k, op->bytes, ((int64_t)op->id << 8) + (int64_t)op->pass};
+  return (size_t)(hr_hash_sizes(sizes, sizeof sizes / sizeof *sizes) % HR_KNOWN_OPERATORS);
 }
 
 /* Steps of many layouts, batches and contexts have most GEMMs in common, whose tiles take long to find. `operators` may
