@@ -106,6 +106,17 @@ HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 19 * 8 + 14 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_attention) == 18 * 8 + 12 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_instruction) % 16 == 0);
 
+/** Floats of what a split of the keys sends to each of `splits` others: of each head the largest score and the sum of
+ *  weights, and some of all heads' columns of V, both of whole 16 bytes. */
+HR_LAYOUT_FUNCTION int hr_persistent_states(int heads)
+{
+  return (2 * heads + 3) / 4 * 4;
+}
+HR_LAYOUT_FUNCTION int hr_persistent_share(int heads, int v_dim, int splits)
+{
+  return ((heads * v_dim + splits - 1) / splits + 3) / 4 * 4;
+}
+
 /** Bits that no result has: NaN is stored as another NaN. */
 #define HR_PERSISTENT_ABSENT 0xFFFF
 #define HR_PERSISTENT_ABSENT_PARTIAL 0xFFFFFFFFu

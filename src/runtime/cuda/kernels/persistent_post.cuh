@@ -26,7 +26,7 @@ __device__ inline bool has_absent(const uint4 &chunk)
   return has_absent(chunk.x) || has_absent(chunk.y) || has_absent(chunk.z) || has_absent(chunk.w);
 }
 
-__device__ inline uint4 read_chunk(const element *from)
+__device__ inline uint4 read_chunk(const void *from)
 {
   uint4 c;
   asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -36,17 +36,16 @@ __device__ inline uint4 read_chunk(const element *from)
   return c;
 }
 
+__device__ inline void store_chunk(uint4 *to, const uint4 &c)
+{
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(c.x), "r"(c.y), "r"(c.z), "r"(c.w)
+               : "memory");
+}
+
 __device__ inline element read_element(const element *from)
 {
   element bits;
   asm volatile("ld.volatile.global.u16 %0, [%1];" : "=h"(bits) : "l"(from) : "memory");
-  return bits;
-}
-
-__device__ inline unsigned read_word(const float *from)
-{
-  unsigned bits;
-  asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(bits) : "l"(from) : "memory");
   return bits;
 }
 

@@ -18,9 +18,10 @@ static size_t partial_bytes_of(const hr_persistent_sizes *s)
 {
   if (s->q_each == 0 || s->splits == 1)
     return 0;
-  const int64_t group = hr_persistent_heads(s->q_each), columns = hr_ceil_div(group * s->v_dim, s->splits);
+  const int group = (int)hr_persistent_heads(s->q_each), splits = (int)s->splits;
+  const int part = hr_persistent_states(group) + hr_persistent_share(group, (int)s->v_dim, splits);
   const int64_t items = s->tokens * s->groups * hr_persistent_items(s->q_each) * s->splits;
-  return aligned((size_t)(items * s->splits * (2 * group + columns)) * sizeof(float));
+  return aligned((size_t)(items * splits * part) * sizeof(float));
 }
 
 /* Tensor maps, instructions, counters, two places for partial results, two sets of what is posted. */

@@ -16,7 +16,8 @@ static size_t attention_bytes(const hr_persistent_sizes *s)
   const int64_t heads = (group + 2 + 4) * hr_max64(s->qk_dim, s->v_dim); /* norms, angles, K and V in 16 bits */
   const int64_t queries = group * (s->qk_dim + HR_PERSISTENT_QUERY_PADDING) / 2;
   const int64_t of_warps = HR_PERSISTENT_WARPS * group * (s->v_dim + 2);
-  const int64_t received = s->splits * (2 * group + 2) + group * s->v_dim;
+  const int share = hr_persistent_share((int)group, (int)s->v_dim, (int)s->splits);
+  const int64_t received = s->splits * (hr_persistent_states((int)group) + share + 1);
   return s->q_each > 0 ? (size_t)(heads + queries + hr_max64(of_warps, received) + HR_PART_ALIGNMENT) * sizeof(float)
                        : 0;
 }
