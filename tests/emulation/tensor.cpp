@@ -129,10 +129,9 @@ static void send(word64 store, std::function<void()> work)
 
 /* ---- TMA boxes ---- */
 
-/* 128-byte swizzle: the 16-byte chunk's index is XORed with the row's number modulo 8. */
-unsigned swizzled(unsigned address)
+unsigned swizzled(unsigned address, unsigned mask)
 {
-  return address ^ ((address >> 7 & 7) << 4);
+  return address ^ ((address >> 7 & mask) << 4);
 }
 
 static unsigned box_bytes(const tensor_description &t)
@@ -162,7 +161,8 @@ static void each_chunk(byte *window, unsigned shared, const tensor_description &
         at += y * (int64_t)t.strides[i - 1];
       }
       unsigned elements = !inside ? 0 : left < wide ? (unsigned)left : wide;
-      use(window + swizzled(shared + row * t.box[0] * t.element + chunk * 16), inside ? at : nullptr, elements);
+      use(window + swizzled(shared + row * t.box[0] * t.element + chunk * 16, t.swizzle), inside ? at : nullptr,
+          elements);
     }
 }
 
@@ -321,10 +321,11 @@ const char *describe_tensor(void *map, int type, unsigned rank, void *address, c
                             const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                             int swizzle)
 {
-  tensor_description t = {TENSOR_MAGIC, (byte *)address, {}, {}, {}, rank, type == 0 ? 1u : 2u};
+  static const unsigned masks[] = {0, 1, 3, 7};
+  tensor_description t = {TENSOR_MAGIC, (byte *)address, {}, {}, {}, rank, type == 0 ? 1u : 2u, 0};
   static_assert(sizeof t <= 128, "a tensor map has 128 bytes");
-  if (rank != 4 || (type != 0 && type != 6 && type != 9) || interleave != 0 || swizzle != 3)
-    return "the emulation supports only 4 dimensions of 8-bit and 16-bit elements with the 128-byte swizzle";
+  if (rank != 4 || (type != 0 && type != 6 && type != 9) || interleave != 0 || swizzle < 0 || swizzle > 3)
+    return "the emulation supports only 4 dimensions of 8-bit and 16-bit elements";
   if ((uintptr_t)address % 16 != 0)
     return "a tensor's address is not a multiple of 16";
   for (unsigned i = 0; i < rank; i++) {
@@ -338,8 +339,11 @@ const char *describe_tensor(void *map, int type, unsigned rank, void *address, c
       return "a tensor's stride is not a multiple of 16 below 2^40";
     t.strides[i] = strides[i];
   }
-  if (box[0] * t.element != 128)
-    return "the emulation supports only boxes with rows of 128 bytes";
+  t.swizzle = masks[swizzle];
+  if (swizzle > 0 && box[0] * t.element != 16u << swizzle)
+    return "the emulation supports only swizzles of whole rows";
+  if (box[0] * t.element % 16 != 0)
+    return "a box's rows are not of whole 16 bytes";
   memcpy(map, &t, sizeof t);
   return nullptr;
 }

@@ -17,7 +17,7 @@ struct tensor_description {
   byte *base;
   uint64_t dims[4], strides[3];
   uint32_t box[4];
-  uint32_t rank, element;
+  uint32_t rank, element, swizzle; /* `swizzle`: as swizzled() has it */
 };
 
 /** Fills the 128 bytes of a map; returns NULL, or the reason why the real driver would refuse. */
@@ -25,8 +25,9 @@ const char *describe_tensor(void *map, int type, unsigned rank, void *address, c
                             const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                             int swizzle);
 
-/** Applies the 128-byte swizzle to an address. */
-unsigned swizzled(unsigned address);
+/** Applies a swizzle to an address: the index of its 16 bytes is XORed with that of its 128 bytes, of both the bits of
+ *  `mask`, 7 for the 128-byte swizzle. */
+unsigned swizzled(unsigned address, unsigned mask = 7);
 
 bool tma_pending();
 bool tma_pending_for(const block &b);

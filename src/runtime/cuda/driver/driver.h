@@ -75,6 +75,8 @@ enum { /* of cuTensorMapEncodeTiled: CUtensorMapDataType, Swizzle, L2promotion *
        CU_TENSOR_UINT8 = 0,
        CU_TENSOR_FP16 = 6,
        CU_TENSOR_BF16 = 9,
+       CU_SWIZZLE_NONE = 0,
+       CU_SWIZZLE_64 = 2,
        CU_SWIZZLE_128 = 3,
        CU_PROMOTE_256 = 3
 };

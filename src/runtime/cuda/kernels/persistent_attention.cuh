@@ -27,14 +27,16 @@ typedef hr_persistent_attention attention;
 
 #define QK_DIM HR_QK_DIM
 #define V_DIM HR_V_DIM
-/* Keys that a TMA load copies, which are in one page, and those of a slot: first all K, then all V. Each tile has its
- * columns in panels of 128 bytes, whose 16 bytes are swizzled so that rows meet in no bank. */
+/* Keys that a TMA load copies, which are in one page, and those of a slot: first all K, then all V. */
 #define TILE_KEYS HR_PERSISTENT_TILE_KEYS
-#define PANEL 64 /* columns */
-#define PANEL_BYTES (TILE_KEYS * PANEL * (int)sizeof(element))
-#define K_PANELS ((QK_DIM + PANEL - 1) / PANEL)
-#define V_PANELS ((V_DIM + PANEL - 1) / PANEL)
-#define TILE_BYTES ((K_PANELS + V_PANELS) * PANEL_BYTES)
+#define K_PANEL hr_persistent_panel(QK_DIM)
+#define V_PANEL hr_persistent_panel(V_DIM)
+#define K_PANELS (QK_DIM / K_PANEL)
+#define V_PANELS (V_DIM / V_PANEL)
+#define ROW_BYTES(columns) ((columns) * (int)sizeof(element))
+#define K_BYTES (TILE_KEYS * ROW_BYTES(QK_DIM)) /* of a tile */
+#define V_BYTES (TILE_KEYS * ROW_BYTES(V_DIM))
+#define TILE_BYTES (K_BYTES + V_BYTES)
 #define SWIZZLED 1024 /* bytes after which a swizzle repeats: tiles begin there */
 #define SLOT_TILES ((HR_PERSISTENT_SLOT - SWIZZLED / 2) / TILE_BYTES)
 #define SLOT_KEYS (SLOT_TILES * TILE_KEYS)
@@ -142,9 +144,10 @@ __device__ inline void copy_tiles(const attention &a, const rooms &r, ring &at, 
   for (int n = lane_of(); n < tiles * PANELS; n += WARP) {
     const int tile = n / PANELS, panel = n % PANELS, first = key + tile * TILE_KEYS, page = pages[first / HR_PAGE];
     const bool is_v = panel >= K_PANELS;
-    const int at_panel = is_v ? SLOT_TILES * K_PANELS + tile * V_PANELS + panel - K_PANELS : tile * K_PANELS + panel;
-    tma_load(slot + at_panel * PANEL_BYTES, a.maps[is_v], full, (is_v ? panel - K_PANELS : panel) * PANEL,
-             is_v ? i.v_head : i.k_head, first % HR_PAGE, page);
+    const int column = is_v ? (panel - K_PANELS) * V_PANEL : panel * K_PANEL;
+    const unsigned to = is_v ? slot + SLOT_TILES * K_BYTES + tile * V_BYTES : slot + tile * K_BYTES;
+    tma_load(to + TILE_KEYS * ROW_BYTES(column), a.maps[is_v], full, column, is_v ? i.v_head : i.k_head,
+             first % HR_PAGE, page);
   }
   at.advance(r.count);
 }
@@ -277,21 +280,22 @@ __device__ inline uint4 query_chunk(const attention_room &room, int column)
 }
 
 /* Where 16 bytes of a key's columns from `column` on are in a tile of K or V. */
-__device__ inline unsigned chunk_at(unsigned tile, int key, int column)
+template <int PANEL> __device__ inline unsigned chunk_at(unsigned tile, int key, int column)
 {
-  const unsigned at = tile + column / PANEL * PANEL_BYTES + (key * PANEL + column % PANEL) * (int)sizeof(element);
-  return at ^ (at >> 7 & 7) << 4;
+  constexpr unsigned SWIZZLE = ROW_BYTES(PANEL) == 128 ? 7 : ROW_BYTES(PANEL) == 64 ? 3 : 0;
+  const unsigned at = tile + ROW_BYTES(column / PANEL * TILE_KEYS * PANEL + key * PANEL + column % PANEL);
+  return at ^ (at >> 7 & SWIZZLE) << 4;
 }
 
 /* Writes a key of a tile: `row`, or with NULL zeros. */
-__device__ inline void put_key(unsigned tile, int key, int dim, const element *row)
+template <int DIM> __device__ inline void put_key(unsigned tile, int key, const element *row)
 {
 #pragma unroll 1
-  for (int column = lane_of() * CHUNK; column < dim; column += WARP * CHUNK) {
+  for (int column = lane_of() * CHUNK; column < DIM; column += WARP * CHUNK) {
     float4 chunk = make_float4(0, 0, 0, 0);
     if (row)
       chunk = *(const float4 *)(const void *)(row + column);
-    store_shared(chunk_at(tile, key, column), chunk);
+    store_shared(chunk_at<hr_persistent_panel(DIM)>(tile, key, column), chunk);
   }
 }
 
@@ -305,19 +309,21 @@ __device__ inline void complete_tile(const item &i, int first, unsigned k, unsig
     const int key = first + n;
     if (key >= i.begin && key < i.length - 1)
       continue;
-    put_key(v, n, V_DIM, key == i.length - 1 ? room.fresh[1] : nullptr);
+    put_key<V_DIM>(v, n, key == i.length - 1 ? room.fresh[1] : nullptr);
     if (key == i.length - 1)
-      put_key(k, n, QK_DIM, room.fresh[0]);
+      put_key<QK_DIM>(k, n, room.fresh[0]);
   }
   fence_proxy_async();
   __syncwarp();
 }
 
-/* Column `n` of an mma.sync has this key of half a tile. Columns next to each other have keys four apart, so that 8
- * lanes that load 64 bytes of two keys meet in no bank. */
+/* Column `n` of an mma.sync has this key of half a tile. Columns next to each other have keys so far apart that 8 lanes
+ * that load 64 bytes of two keys meet in no bank. */
 __device__ inline int key_of_column(int n)
 {
-  return n / 2 + n % 2 * 4;
+  constexpr int ROW = ROW_BYTES(K_PANEL), APART = ROW % 128 == 64 ? 1 : ROW % 64 == 32 ? 2 : 4;
+  const int pair = n / 2;
+  return pair / APART * 2 * APART + pair % APART + n % 2 * APART;
 }
 
 /* Products with keys lane % 4 and lane % 4 + 4 of each half of the tile. */
@@ -330,7 +336,9 @@ __device__ inline void multiply_keys(const attention_room &room, unsigned k, flo
     const unsigned first[4] = {x.x, 0, x.y, 0}, second[4] = {x.z, 0, x.w, 0};
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      const float4 keys = load_shared(chunk_at(k, half * 8 + key_of_column(lane_of() / 4), column));
+      float4 keys = make_float4(0, 0, 0, 0);
+      if (QK_DIM % STEP == 0 || column < QK_DIM)
+        keys = load_shared(chunk_at<K_PANEL>(k, half * 8 + key_of_column(lane_of() / 4), column));
       mma_sync(products[half], first, __float_as_uint(keys.x), __float_as_uint(keys.y));
       mma_sync(products[half], second, __float_as_uint(keys.z), __float_as_uint(keys.w));
     }
@@ -380,7 +388,8 @@ __device__ inline void add_tile(const attention &a, const item &i, const attenti
 #pragma unroll
   for (int step = 0; step < V_STEPS; step++) {
     unsigned columns[4];
-    ldmatrix_x4_trans(columns, chunk_at(v, key, step * 16 + column));
+    const int at = step * 16 + column;
+    ldmatrix_x4_trans(columns, chunk_at<V_PANEL>(v, key, V_DIM % 16 == 0 ? at : min(at, V_DIM - CHUNK)));
 #pragma unroll
     for (int n = 0; n < 4; n++)
       s.out[step][n] *= kept_of[n % 2];
@@ -417,8 +426,7 @@ __device__ inline void add_item(const attention &a, const rooms &r, ring &from, 
     mbarrier_wait(r.full + 8 * from.slot, from.parity);
 #pragma unroll 1
     for (int n = (warp_of() - tile) & (WARPS - 1); n < SLOT_TILES && first + n * TILE_KEYS < i.end; n += WARPS) {
-      const unsigned k = keys + n * K_PANELS * PANEL_BYTES;
-      const unsigned v = keys + (SLOT_TILES * K_PANELS + n * V_PANELS) * PANEL_BYTES;
+      const unsigned k = keys + n * K_BYTES, v = keys + SLOT_TILES * K_BYTES + n * V_BYTES;
       complete_tile(i, first + n * TILE_KEYS, k, v, room);
       add_tile(a, i, room, slope, first + n * TILE_KEYS, k, v, s);
     }

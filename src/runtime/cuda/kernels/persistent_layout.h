@@ -106,6 +106,13 @@ HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 19 * 8 + 14 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_attention) == 18 * 8 + 12 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_instruction) % 16 == 0);
 
+/** Columns of a head that a TMA load copies. Rows of 128 and of 64 bytes are swizzled, so that keys meet in no bank;
+ *  others are whole heads, as parts of 64 columns would need more of the ring. */
+HR_LAYOUT_FUNCTION int hr_persistent_panel(int dim)
+{
+  return dim % 64 == 0 ? 64 : dim % 32 == 0 ? 32 : dim;
+}
+
 /** Floats of what a split of the keys sends to each of `splits` others: of each head the largest score and the sum of
  *  weights, and some of all heads' columns of V, both of whole 16 bytes. */
 HR_LAYOUT_FUNCTION int hr_persistent_states(int heads)

@@ -200,7 +200,8 @@ static hr_status write_map(const hr_driver *driver, const hr_decode *d, const vo
 {
   const int64_t token = heads * dim, elements[3] = {dim, token, d->page_size * token};
   const int64_t sizes[4] = {dim, heads, d->page_size, d->page_count};
-  return hr_tensor_map_of_boxes(driver, d->dtype, cache, elements, sizes, 1, HR_PERSISTENT_TILE_KEYS, map, error);
+  const int boxes[3] = {hr_persistent_panel((int)dim), 1, HR_PERSISTENT_TILE_KEYS};
+  return hr_tensor_map_of_columns(driver, d->dtype, cache, elements, sizes, boxes, map, error);
 }
 
 static hr_status write_maps(const hr_instruction_list *list, size_t at, hr_error *error)
