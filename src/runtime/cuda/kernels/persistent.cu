@@ -56,19 +56,19 @@ __device__ inline void unpack(const uint4 &chunk, float (&values)[CHUNK])
     values[i] = value_in(words[i / 2], i % 2);
 }
 
-/* The largest of the lanes of a warp, and their sum, in every lane. */
-__device__ inline float most_of_lanes(float value)
+/* The largest of `LANES` lanes that follow each other, and their sum, in each of them. */
+template <int LANES = WARP> __device__ inline float most_of_lanes(float value)
 {
 #pragma unroll
-  for (int distance = WARP / 2; distance > 0; distance /= 2)
+  for (int distance = LANES / 2; distance > 0; distance /= 2)
     value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
   return value;
 }
 
-__device__ inline float sum_of_lanes(float value)
+template <int LANES = WARP> __device__ inline float sum_of_lanes(float value)
 {
 #pragma unroll
-  for (int distance = WARP / 2; distance > 0; distance /= 2)
+  for (int distance = LANES / 2; distance > 0; distance /= 2)
     value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
   return value;
 }

@@ -43,6 +43,7 @@ typedef hr_persistent_attention attention;
 #define QK_STEPS ((QK_DIM + STEP - 1) / STEP) /* of columns, as linear layers have them */
 #define V_STEPS ((V_DIM + 15) / 16)           /* columns of V that are the rows of an mma.sync */
 #define QUERY_PITCH (QK_DIM + HR_PERSISTENT_QUERY_PADDING)
+#define OUT_PITCH (V_DIM + HR_PERSISTENT_OUT_PADDING)
 #define DIM_MAX (QK_DIM > V_DIM ? QK_DIM : V_DIM)
 
 /* In shared memory, where linear layers have x. */
@@ -52,11 +53,11 @@ struct attention_room {
   float angles[DIM_MAX];                 /* of the new token */
   alignas(16) element fresh[2][DIM_MAX]; /* its K and V */
   alignas(16) element queries[GROUP][QUERY_PITCH];
+  float most[WARPS][GROUP], sum[WARPS][GROUP], weights[GROUP][WARPS]; /* of the warps */
+  float states[2 * GROUP];            /* of heads: the largest score and the sum of weights */
+  float split_weights[GROUP][SPLITS]; /* over the sum of all */
   union {
-    struct {
-      float out[WARPS][GROUP][V_DIM];
-      float most[WARPS][GROUP], sum[WARPS][GROUP];
-    };
+    alignas(16) float out[WARPS][GROUP][OUT_PITCH];
     float received[SPLITS * PART_PITCH]; /* [split][PART_PITCH] */
   };
 };
@@ -441,16 +442,6 @@ __device__ inline void add_item(const attention &a, const rooms &r, ring &from, 
 
 /* ---- results ---- */
 
-/* The largest of scores `stride` apart. */
-__device__ inline float largest_score(const float *scores, int stride, int count)
-{
-  float most = NOTHING;
-#pragma unroll 4
-  for (int n = 0; n < count; n++)
-    most = fmaxf(most, scores[n * stride]);
-  return most;
-}
-
 __device__ inline void store_out(const attention &a, const item &i, float out, int h, int column, const post &p)
 {
   element *const to = a.o + i.sequence * a.o_row + (i.first_head + h) * V_DIM + column;
@@ -462,31 +453,34 @@ __device__ inline void store_out(const attention &a, const item &i, float out, i
     post_element(to, out, p);
 }
 
-/* The largest of the warps' scores of a head, and the sum of their weights beside it. */
-__device__ inline float2 state_of_warps(const attention_room &room, int h)
+/* What the results of each warp weigh; a lane has a warp's of a head. */
+__device__ inline void weigh_warps(attention_room &room)
 {
-  const float most = largest_score(&room.most[0][h], GROUP, WARPS);
-  float sum = 0;
-#pragma unroll 4
-  for (int warp = 0; warp < WARPS; warp++)
-    sum = fmaf(weight_of(room.most[warp][h], most), room.sum[warp][h], sum);
-  return make_float2(most, sum);
+  const int h = (int)threadIdx.x / WARPS, warp = (int)threadIdx.x % WARPS;
+  if (warp_of() < (GROUP * WARPS + WARP - 1) / WARP) {
+    const bool is_there = h < GROUP;
+    const float own = is_there ? room.most[warp][h] : NOTHING, most = most_of_lanes<WARPS>(own);
+    const float weight = weight_of(own, most), sum = sum_of_lanes<WARPS>(is_there ? weight * room.sum[warp][h] : 0);
+    if (is_there)
+      room.weights[h][warp] = weight;
+    if (is_there && warp == 0)
+      room.states[2 * h] = most, room.states[2 * h + 1] = sum;
+  }
+  meet();
 }
 
 /* Columns of a head, from `column` on, added up over the warps. */
 template <int COLUMNS>
-__device__ inline void add_columns(const attention_room &room, int h, int column, float most, float (&out)[COLUMNS])
+__device__ inline void add_columns(const attention_room &room, int h, int column, float (&out)[COLUMNS])
 {
 #pragma unroll
   for (int i = 0; i < COLUMNS; i++)
     out[i] = 0;
-#pragma unroll 2
-  for (int warp = 0; warp < WARPS; warp++) {
-    const float weight = weight_of(room.most[warp][h], most);
+#pragma unroll
+  for (int warp = 0; warp < WARPS; warp++)
 #pragma unroll
     for (int i = 0; i < COLUMNS; i++)
-      out[i] = fmaf(weight, room.out[warp][h][column + i], out[i]);
-  }
+      out[i] = fmaf(room.weights[h][warp], room.out[warp][h][column + i], out[i]);
 }
 
 __device__ inline uint4 *partial_of(const attention &a, const item &i, int to, int from)
@@ -513,64 +507,84 @@ __device__ inline void send_splits(const attention &a, const item &i, const atte
 #pragma unroll 1
   for (int n = (int)threadIdx.x; n < SPLITS * PART / PART_CHUNK; n += THREADS) {
     const int to = n / (PART / PART_CHUNK), at = n % (PART / PART_CHUNK) * PART_CHUNK;
-    const int column = to * SHARE + at - STATES, h = column / V_DIM;
-    float values[PART_CHUNK];
+    const int column = to * SHARE + at - STATES;
+    float values[PART_CHUNK] = {0, 0, 0, 0};
     if (at < STATES) {
-      const float2 first = state_of_warps(room, at / 2), second = state_of_warps(room, min(at / 2 + 1, GROUP - 1));
-      values[0] = first.x, values[1] = first.y, values[2] = second.x, values[3] = second.y;
+#pragma unroll
+      for (int j = 0; j < PART_CHUNK; j++)
+        values[j] = at + j < 2 * GROUP ? room.states[at + j] : 0;
     } else if (column < GROUP * V_DIM)
-      add_columns(room, h, column % V_DIM, largest_score(&room.most[0][h], GROUP, WARPS), values);
-    else
-      continue;
+      add_columns(room, column / V_DIM, column % V_DIM, values);
     store_chunk(partial_of(a, i, to, i.split) + at / PART_CHUNK,
                 make_uint4(present(values[0]), present(values[1]), present(values[2]), present(values[3])));
   }
 }
 
-/* Receives 16 bytes. Who receives them is their only reader, and makes them absent again, for the attention after the
- * next: a whole layer lies between. */
-__device__ inline void receive_chunk(uint4 *from, float *to)
+#define RECEIVED ((SPLITS * PART / PART_CHUNK + THREADS - 1) / THREADS) /* chunks of a thread */
+
+/* Receives what all splits send. Who receives it is its only reader, and makes it absent again, for the attention after
+ * the next: a whole layer lies between. */
+__device__ inline void receive_splits(const attention &a, const item &i, attention_room &room)
 {
-  uint4 chunk;
-  do
-    chunk = read_chunk(from);
-  while (is_partial(chunk));
-  store_chunk(from, make_uint4(HR_PERSISTENT_ABSENT_PARTIAL, HR_PERSISTENT_ABSENT_PARTIAL, HR_PERSISTENT_ABSENT_PARTIAL,
-                               HR_PERSISTENT_ABSENT_PARTIAL));
-  to[0] = __uint_as_float(chunk.x), to[1] = __uint_as_float(chunk.y);
-  to[2] = __uint_as_float(chunk.z), to[3] = __uint_as_float(chunk.w);
+  constexpr unsigned ABSENT = HR_PERSISTENT_ABSENT_PARTIAL;
+  uint4 *const from = partial_of(a, i, i.split, 0), chunks[RECEIVED];
+  bool missing[RECEIVED], any;
+#pragma unroll
+  for (int n = 0; n < RECEIVED; n++)
+    missing[n] = (int)threadIdx.x + n * THREADS < SPLITS * PART / PART_CHUNK;
+  do {
+    any = false;
+#pragma unroll
+    for (int n = 0; n < RECEIVED; n++)
+      if (missing[n])
+        chunks[n] = read_chunk(from + threadIdx.x + n * THREADS);
+#pragma unroll
+    for (int n = 0; n < RECEIVED; n++)
+      any |= missing[n] = missing[n] && is_partial(chunks[n]);
+  } while (any);
+#pragma unroll
+  for (int n = 0; n < RECEIVED; n++) {
+    const int chunk = (int)threadIdx.x + n * THREADS, at = chunk * PART_CHUNK;
+    if (at >= SPLITS * PART)
+      break;
+    store_chunk(from + chunk, make_uint4(ABSENT, ABSENT, ABSENT, ABSENT));
+    float *const to = room.received + at / PART * PART_PITCH + at % PART;
+    to[0] = __uint_as_float(chunks[n].x), to[1] = __uint_as_float(chunks[n].y);
+    to[2] = __uint_as_float(chunks[n].z), to[3] = __uint_as_float(chunks[n].w);
+  }
+  meet();
 }
 
-/* Adds up the columns that are the item's: a warp has every 8th, a lane a split. They are stored together, since each
- * store of its own, while all blocks ask for them, took a layer of OPT-1.3B 3.7 us longer. */
+/* What the splits weigh; a warp has a head, a lane a split. */
+__device__ inline void weigh_splits(attention_room &room)
+{
+  constexpr int LANES = SPLITS > 16 ? 32 : SPLITS > 8 ? 16 : SPLITS > 4 ? 8 : SPLITS > 2 ? 4 : 2;
+  static_assert(GROUP <= WARPS && SPLITS <= WARP);
+  const int h = warp_of(), split = lane_of();
+  if (h < GROUP) {
+    const float *const state = room.received + min(split, SPLITS - 1) * PART_PITCH + 2 * h;
+    const float own = split < SPLITS ? state[0] : NOTHING, weight = weight_of(own, most_of_lanes<LANES>(own));
+    const float sum = sum_of_lanes<LANES>(split < SPLITS ? weight * state[1] : 0);
+    if (split < SPLITS)
+      room.split_weights[h][split] = weight / sum;
+  }
+  meet();
+}
+
+/* Adds up the columns that are the item's. Threads next to each other store them: when lanes added up splits, and each
+ * column was a store of its own, while all blocks ask for them, a layer of OPT-1.3B took 3.7 us longer. */
 __device__ inline void add_splits(const attention &a, const item &i, attention_room &room, const post &p)
 {
-  static_assert(HR_PERSISTENT_SPLITS_MAX <= WARP);
-  float *const results = room.heads[0]; /* whose heads are no longer needed */
-  const int columns = min(SHARE, GROUP * V_DIM - i.split * SHARE);
+  receive_splits(a, i, room);
+  weigh_splits(room);
 #pragma unroll 1
-  for (int n = (int)threadIdx.x; n < SPLITS * PART / PART_CHUNK; n += THREADS) {
-    const int split = n / (PART / PART_CHUNK), at = n % (PART / PART_CHUNK) * PART_CHUNK;
-    if (at < STATES + columns)
-      receive_chunk(partial_of(a, i, i.split, split) + at / PART_CHUNK, room.received + split * PART_PITCH + at);
-  }
-  meet();
-  const int split = lane_of();
-  const float *const from = room.received + min(split, SPLITS - 1) * PART_PITCH;
-#pragma unroll 1
-  for (int n = warp_of(); n < columns; n += WARPS) {
-    const int h = (i.split * SHARE + n) / V_DIM;
-    const float most = split < SPLITS ? from[2 * h] : NOTHING, weight = weight_of(most, most_of_lanes(most));
-    const float sum = sum_of_lanes(split < SPLITS ? weight * from[2 * h + 1] : 0);
-    const float out = sum_of_lanes(split < SPLITS ? weight * from[STATES + n] : 0);
-    if (split == 0)
-      results[n] = out / sum;
-  }
-  meet();
-#pragma unroll 1
-  for (int n = (int)threadIdx.x; n < columns; n += THREADS) {
-    const int at = i.split * SHARE + n;
-    store_out(a, i, results[n], at / V_DIM, at % V_DIM, p);
+  for (int n = (int)threadIdx.x; n < SHARE && i.split * SHARE + n < GROUP * V_DIM; n += THREADS) {
+    const int at = i.split * SHARE + n, h = at / V_DIM;
+    float out = 0;
+#pragma unroll 8
+    for (int split = 0; split < SPLITS; split++)
+      out = fmaf(room.split_weights[h][split], room.received[split * PART_PITCH + STATES + n], out);
+    store_out(a, i, out, h, at % V_DIM, p);
   }
 }
 
@@ -580,15 +594,15 @@ __device__ inline void store_item(const attention &a, const item &i, const atten
 #pragma unroll 1
   for (int n = (int)threadIdx.x; n < GROUP * V_DIM; n += THREADS) {
     const int h = n / V_DIM, column = n % V_DIM;
-    const float2 state = state_of_warps(room, h);
     float out[1];
-    add_columns(room, h, column, state.x, out);
-    store_out(a, i, out[0] / state.y, h, column, p);
+    add_columns(room, h, column, out);
+    store_out(a, i, out[0] / room.states[2 * h + 1], h, column, p);
   }
 }
 
 __device__ inline void finish_item(const attention &a, const item &i, attention_room &room, const post &p)
 {
+  weigh_warps(room);
   if (SPLITS == 1) {
     store_item(a, i, room, p);
   } else {

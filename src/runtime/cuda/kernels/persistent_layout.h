@@ -17,6 +17,7 @@ enum {
   HR_PERSISTENT_SPLITS_MAX = 32,            /* of the keys of a group of heads */
   HR_PERSISTENT_GROUP = 8,                  /* heads of Q of an item at most: rows of half an mma.sync */
   HR_PERSISTENT_QUERY_PADDING = 32,         /* elements behind a head of Q: the chunks of two rarely meet in a bank */
+  HR_PERSISTENT_OUT_PADDING = 4,            /* behind the columns of a head, so that lanes meet in no bank */
   HR_PERSISTENT_TILE_KEYS = 16,             /* that a TMA load copies: pages have a multiple */
   HR_PERSISTENT_COUNTERS = 4                /* two, and what keeps all behind them at 16 bytes */
 };
