@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* persistent_linear.cuh's products with fp8, which becomes 16 bits in registers, exactly.
- *
- * W is the first operand of mma.sync, whose 16 rows are the 8 of a tile in two halves of a thread's columns; the second
- * operand's 8 columns are 4 tokens in both halves. Half of the products are not used, and all take half as many
- * instructions as with tokens as the first operand: conversions leave little time. */
+/* persistent_linear.cuh's products with fp8, which becomes 16 bits in registers, exactly. */
 
 #define FP8_CHUNK (2 * CHUNK)
-#define FP8_STEP (2 * STEP)           /* of a warp, all in one block of columns */
-#define TOKEN_SETS ((TOKENS + 3) / 4) /* of up to 4 */
-#define SCALED_LOG2 7                 /* columns of a block */
-
-/* A thread's sums of a tile, of row lane / 4 and token lane % 4 of each set: the first and the last of an mma.sync. */
-struct fp8_sums {
-  float of[TOKEN_SETS][2][4];
-
-  __device__ fp8_sums() : of()
-  {
-  }
-  __device__ float of_token(int set) const
-  {
-    return of[set][0][0] + of[set][0][3] + (of[set][1][0] + of[set][1][3]);
-  }
-};
+#define FP8_STEP (2 * STEP) /* of a warp, all in one block of columns */
+#define SCALED_LOG2 7       /* columns of a block */
 
 /* The thread's 16 columns of a slot's row, and the same of x as the second operand. */
 struct fp8_chunk {
@@ -42,7 +24,7 @@ struct fp8_chunk {
     }
   }
 
-  __device__ void multiply(fp8_sums &sums) const
+  __device__ void multiply(tile_sums &sums) const
   {
     const unsigned first[4] = {pair_of(w.x), pair_of(w.z), pair_of(w.x >> 16), pair_of(w.z >> 16)},
                    second[4] = {pair_of(w.y), pair_of(w.w), pair_of(w.y >> 16), pair_of(w.w >> 16)};
@@ -56,7 +38,7 @@ struct fp8_chunk {
 
 /* Multiplies the warp's part of a slot. `scales`: of the thread's row, for each 128 columns of the slot. */
 template <int FORMAT>
-__device__ inline void multiply_fp8(fp8_sums &sums, float (&scaled)[TOKEN_SETS], const char *slot, const float *scales,
+__device__ inline void multiply_fp8(tile_sums &sums, float (&scaled)[TOKEN_SETS], const char *slot, const float *scales,
                                     const element *x, int pitch, int columns)
 {
 #pragma unroll 4
@@ -66,7 +48,7 @@ __device__ inline void multiply_fp8(fp8_sums &sums, float (&scaled)[TOKEN_SETS],
       chunk.multiply(sums);
       continue;
     }
-    fp8_sums part;
+    tile_sums part;
     chunk.multiply(part);
 #pragma unroll
     for (int set = 0; set < TOKEN_SETS; set++)

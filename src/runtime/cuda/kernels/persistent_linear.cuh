@@ -5,9 +5,10 @@
  * depend on no timing. HR_FP8 is the sum of the formats of fp8 that there are; scales of blocks come with the slots,
  * behind their first two rows, which are those of at most two blocks.
  *
- * W is the second operand of mma.sync, with 8 columns, so that a block may have any number of rows; x is the first,
- * with rows for the tokens. A thread's 8 elements of a row are next to each other in memory, which permutes the columns
- * of both operands alike. */
+ * W is the first operand of mma.sync, whose 16 rows are the 8 of a tile in two halves of a thread's columns, so that a
+ * block may have any number of rows; the second operand's 8 columns are 4 tokens in both halves. Half of the products
+ * are not used, and all take half as many instructions as with tokens as the first operand. A thread's 8 elements of a
+ * row are next to each other in memory, which permutes the columns of both operands alike. */
 
 typedef hr_persistent_linear linear;
 
@@ -18,6 +19,22 @@ typedef hr_persistent_linear linear;
 #ifndef HR_FP8
 #define HR_FP8 0
 #endif
+
+#define TOKEN_SETS ((TOKENS + 3) / 4) /* of up to 4 */
+
+/* A thread's sums of a tile, of row lane / 4 and token lane % 4 of each set: the first and the last of an mma.sync; two
+ * of them, so that neither waits for the other. */
+struct tile_sums {
+  float of[TOKEN_SETS][2][4];
+
+  __device__ tile_sums() : of()
+  {
+  }
+  __device__ float of_token(int set) const
+  {
+    return of[set][0][0] + of[set][0][3] + (of[set][1][0] + of[set][1][3]);
+  }
+};
 
 #include "runtime/cuda/kernels/persistent_fp8.cuh"
 
@@ -313,27 +330,25 @@ __device__ inline void norm_x(const linear &l, const constants &c, element *x)
 
 /* ---- products ---- */
 
-/* A thread's sums of a tile, by two mma.sync of which neither waits for the other: token lane / 4 and rows 2 (lane % 4)
- * and the next. */
-struct tile_sums {
-  float of[2][4];
-};
-
-/* Multiplies the warp's part of a slot. */
+/* Multiplies the warp's part of a slot, all of whose columns are there with FULL. */
+template <bool FULL>
 __device__ inline void multiply_part(tile_sums &sums, const char *slot, const element *x, int pitch, int columns)
 {
-  const int row = lane_of() / 4, chunk = lane_of() % 4 * CHUNK;
+  const int row = lane_of() / 4, first = warp_of() * STEP, chunk = first + lane_of() % 4 * CHUNK;
+  const char *const w = slot + row * PITCH + chunk * (int)sizeof(element);
 #pragma unroll
-  for (int n = 0; n < HR_PERSISTENT_BYTES / (int)sizeof(element) / (WARPS * STEP); n++) {
-    const int column = (n * WARPS + warp_of()) * STEP;
-    uint4 w = make_uint4(0, 0, 0, 0), a = make_uint4(0, 0, 0, 0);
-    if (column < columns)
-      w = *(const uint4 *)(const void *)(slot + row * PITCH + (column + chunk) * (int)sizeof(element));
-    if (column < columns && row < TOKENS)
-      a = *(const uint4 *)(const void *)(x + row * pitch + column + chunk);
-    const unsigned first[4] = {a.x, 0, a.y, 0}, second[4] = {a.z, 0, a.w, 0};
-    mma_sync(sums.of[0], first, w.x, w.y);
-    mma_sync(sums.of[1], second, w.z, w.w);
+  for (int n = 0; n < ELEMENTS_OF_SLOT / (WARPS * STEP); n++) {
+    const int column = n * WARPS * STEP;
+    if (!FULL && first + column >= columns)
+      break;
+    const uint4 of_w = *(const uint4 *)(const void *)(w + column * (int)sizeof(element));
+    const unsigned rows[4] = {of_w.x, of_w.y, of_w.z, of_w.w};
+#pragma unroll
+    for (int set = 0; set < TOKEN_SETS; set++) {
+      const element *const of_x = x + min(4 * set + row / 2, TOKENS - 1) * pitch + chunk + column + row % 2 * 2;
+      mma_sync(sums.of[set][n % 2], rows, *(const unsigned *)(const void *)of_x,
+               *(const unsigned *)(const void *)(of_x + 4));
+    }
   }
 }
 
@@ -360,18 +375,26 @@ __device__ inline void each_slot(const linear &l, const rooms &r, ring &at, WHAT
     }
 }
 
+/* Keeps a thread's sums of a tile, of row lane / 4 and token lane % 4 of each set. */
+template <class OF_SET> __device__ inline void put_sums(const rooms &r, int tile, OF_SET of_set)
+{
+#pragma unroll
+  for (int set = 0; set < TOKEN_SETS; set++)
+    if (4 * set + lane_of() % 4 < TOKENS)
+      sums_of(r, tile, warp_of(), 4 * set + lane_of() % 4)[lane_of() / 4] = of_set(set);
+}
+
 __device__ inline void multiply_tile(const linear &l, const rooms &r, ring &at, int tile)
 {
-  tile_sums sums = {{{0, 0, 0, 0}, {0, 0, 0, 0}}};
-  const int token = lane_of() / 4;
+  tile_sums sums;
+  const int pitch = pitch_of(l);
   each_slot<ELEMENTS_OF_SLOT>(l, r, at, [&](const char *slot, int first, int columns) {
-    multiply_part(sums, slot, r.x + first, pitch_of(l), columns);
+    if (columns == ELEMENTS_OF_SLOT)
+      multiply_part<true>(sums, slot, r.x + first, pitch, columns);
+    else
+      multiply_part<false>(sums, slot, r.x + first, pitch, columns);
   });
-  if (token < TOKENS) {
-    float *to = sums_of(r, tile, warp_of(), token) + lane_of() % 4 * 2;
-    to[0] = sums.of[0][0] + sums.of[1][0];
-    to[1] = sums.of[0][1] + sums.of[1][1];
-  }
+  put_sums(r, tile, [&](int set) { return sums.of_token(set); });
 }
 
 /* The tile has rows of W or the gate from `first` on. */
@@ -379,20 +402,17 @@ template <int FORMAT>
 __device__ inline void multiply_fp8_tile(const linear &l, const rooms &r, ring &at, int tile, int first,
                                          const float *scales)
 {
-  const int row = min(first + lane_of() / 4, (int)l.n - 1), token = lane_of() % 4;
+  const int row = min(first + lane_of() / 4, (int)l.n - 1), pitch = pitch_of(l);
   const bool rows = FORMAT == HR_PERSISTENT_FP8_ROWS;
   const int block = rows ? 0 : (row >> l.scale_rows_log2) - (first >> l.scale_rows_log2);
   const float scale = rows ? scales[row] : 1;
-  fp8_sums sums;
+  tile_sums sums;
   float scaled[TOKEN_SETS] = {0};
   each_slot<HR_PERSISTENT_BYTES>(l, r, at, [&](const char *slot, int column, int columns) {
     const float *const of_row = (const float *)(const void *)(slot + block * PITCH + HR_PERSISTENT_BYTES);
-    multiply_fp8<FORMAT>(sums, scaled, slot, of_row, r.x + column, pitch_of(l), columns);
+    multiply_fp8<FORMAT>(sums, scaled, slot, of_row, r.x + column, pitch, columns);
   });
-#pragma unroll
-  for (int set = 0; set < TOKEN_SETS; set++)
-    if (4 * set + token < TOKENS)
-      sums_of(r, tile, warp_of(), 4 * set + token)[lane_of() / 4] = rows ? sums.of_token(set) * scale : scaled[set];
+  put_sums(r, tile, [&](int set) { return rows ? sums.of_token(set) * scale : scaled[set]; });
 }
 
 __device__ inline void multiply_one(const linear &l, const rooms &r, ring &at, int tile, int first, const float *scales)
