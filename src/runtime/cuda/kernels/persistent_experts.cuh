@@ -5,8 +5,15 @@
  * other. */
 
 #define EXPERTS HR_EXPERTS
-#define ACTIVE HR_ACTIVE                      /* of a token, which a lane each has */
-#define OF_LANE ((EXPERTS + WARP - 1) / WARP) /* experts of a lane: every 32nd */
+#define ACTIVE HR_ACTIVE /* of a token, which a lane each has */
+#define CHUNKS ((EXPERTS + WARP * CHUNK - 1) / (WARP * CHUNK))
+#define OF_LANE (CHUNKS * CHUNK) /* experts of a lane */
+
+/* The lane's n-th expert. */
+__device__ inline int expert_at(int n)
+{
+  return (n / CHUNK * WARP + lane_of()) * CHUNK + n % CHUNK;
+}
 
 /* Numbers in the order of floats; a NaN is chosen last, as minus infinity is, and 0 never. */
 __device__ inline unsigned order_of(float value)
@@ -22,11 +29,17 @@ __device__ inline void take_logits(const linear &l, const post &p, float (&logit
   do {
     missing = false;
 #pragma unroll
-    for (int n = 0; n < OF_LANE; n++) {
-      const int expert = n * WARP + lane_of();
-      const element bits = expert < EXPERTS ? read_element(l.logits + p.here + expert) : (element)0;
-      missing |= bits == HR_PERSISTENT_ABSENT;
-      logits[n] = to_float(bits);
+    for (int n = 0; n < OF_LANE; n += CHUNK) {
+      uint4 chunk = make_uint4(0, 0, 0, 0);
+      if (expert_at(n) < EXPERTS)
+        chunk = read_chunk(l.logits + p.here + expert_at(n));
+      const unsigned words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+      for (int j = 0; j < CHUNK; j++) {
+        const unsigned bits = words[j / 2] >> j % 2 * 16 & 0xFFFF;
+        missing |= bits == HR_PERSISTENT_ABSENT && expert_at(n + j) < EXPERTS;
+        logits[n + j] = to_float((element)bits);
+      }
     }
   } while (missing);
   __syncwarp();
@@ -39,7 +52,7 @@ __device__ inline int choose_experts(const float (&logits)[OF_LANE])
   int mine = 0;
 #pragma unroll
   for (int n = 0; n < OF_LANE; n++)
-    order[n] = n * WARP + lane_of() < EXPERTS ? order_of(logits[n]) : 0;
+    order[n] = expert_at(n) < EXPERTS ? order_of(logits[n]) : 0;
 #pragma unroll 1
   for (int i = 0; i < ACTIVE; i++) {
     unsigned most = 0;
@@ -47,13 +60,13 @@ __device__ inline int choose_experts(const float (&logits)[OF_LANE])
 #pragma unroll
     for (int n = 0; n < OF_LANE; n++)
       if (order[n] > most)
-        most = order[n], at = n * WARP + lane_of();
+        most = order[n], at = expert_at(n);
     const unsigned largest = __reduce_max_sync(0xFFFFFFFFu, most);
     const int chosen = (int)__reduce_min_sync(0xFFFFFFFFu, (unsigned)(most == largest ? at : EXPERTS));
     mine = lane_of() == i ? chosen : mine;
 #pragma unroll
     for (int n = 0; n < OF_LANE; n++)
-      if (n * WARP + lane_of() == chosen)
+      if (expert_at(n) == chosen)
         order[n] = 0;
   }
   return mine;
@@ -67,8 +80,8 @@ __device__ inline float of_expert(const float (&values)[OF_LANE], int expert)
   float value = 0;
 #pragma unroll
   for (int n = 0; n < OF_LANE; n++) {
-    const float other = __shfl_sync(0xFFFFFFFFu, values[n], expert % WARP);
-    value = expert / WARP == n ? other : value;
+    const float other = __shfl_sync(0xFFFFFFFFu, values[n], expert / CHUNK % WARP);
+    value = expert / (WARP * CHUNK) * CHUNK + expert % CHUNK == n ? other : value;
   }
   return value;
 }
@@ -82,11 +95,11 @@ __device__ inline void put_shares(const linear &l, const post &p, float *shares)
   const int chosen = choose_experts(logits);
 #pragma unroll
   for (int n = 0; n < OF_LANE; n++)
-    most = fmaxf(most, n * WARP + lane_of() < EXPERTS ? logits[n] : NOTHING);
+    most = fmaxf(most, expert_at(n) < EXPERTS ? logits[n] : NOTHING);
   most = most_of_lanes(most);
 #pragma unroll
   for (int n = 0; n < OF_LANE; n++)
-    sum += n * WARP + lane_of() < EXPERTS ? exp2f((logits[n] - most) * LOG2_E) : 0;
+    sum += expert_at(n) < EXPERTS ? exp2f((logits[n] - most) * LOG2_E) : 0;
   const float share = exp2f((of_expert(logits, chosen) - most) * LOG2_E) / sum_of_lanes(sum);
   const float all = sum_of_lanes(lane_of() < ACTIVE ? share : 0);
   if (lane_of() < ACTIVE)

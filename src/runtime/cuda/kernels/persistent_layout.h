@@ -59,14 +59,16 @@ typedef struct hr_persistent_linear {
   int format;
   HR_DEVICE_POINTER(const float) scales; /* of fp8 */
   HR_DEVICE_POINTER(const float) gate_scales;
-  hr_layout_int64 scale_row;               /* from the scales of some rows to the next */
   HR_DEVICE_POINTER(const element) logits; /* posted by a router: rows are those of the experts that it chooses */
-  hr_layout_int64 matrix_rows;             /* of an expert */
+  int matrix_rows;                         /* of an expert */
+  int scale_row;                           /* from the scales of some rows to the next */
   int scale_rows_log2;
-  int rows_each, rows_more; /* of a block, and blocks that have one more */
+  int unit;                   /* of rows that a block has, 1 or a tile */
+  int units_each, units_more; /* of a block, and blocks that have one more */
   int width;      /* with logits rows of an expert; else columns, of the experts chosen before; 0: no experts */
   int normalized; /* shares of the chosen experts add up to share_scale */
   float share_scale;
+  int padding;
 } hr_persistent_linear;
 
 /** The heads of a new token of each sequence as hr_kv_heads, its K and V into the cache, and attention. Groups of Q
@@ -103,7 +105,7 @@ typedef struct hr_persistent_instruction {
   };
 } hr_persistent_instruction;
 
-HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 19 * 8 + 14 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 17 * 8 + 18 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_attention) == 18 * 8 + 12 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_instruction) % 16 == 0);
 

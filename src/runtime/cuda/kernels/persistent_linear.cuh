@@ -52,8 +52,8 @@ struct row_range {
   __device__ explicit row_range(const linear &l)
   {
     const int block = (int)blockIdx.x;
-    first = l.rows_each * block + min(l.rows_more, block);
-    end = first + l.rows_each + (block < l.rows_more);
+    first = l.unit * (l.units_each * block + min(l.units_more, block));
+    end = min(first + l.unit * (l.units_each + (block < l.units_more)), (int)l.n);
   }
 };
 

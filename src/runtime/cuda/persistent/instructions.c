@@ -130,7 +130,7 @@ static void write_experts(const hr_instruction_list *list, size_t router, const 
   const hr_route_arguments *route = &list->parts[router].router->route;
   const bool sums = x->active > 0;
   to->logits = sums ? 0 : hr_posted_by(list, router);
-  to->matrix_rows = x->n;
+  to->matrix_rows = (int)x->n;
   to->width = (int)(sums ? x->k : x->n);
   to->normalized = route->normalized;
   to->share_scale = route->scale == 0 ? 1 : (float)route->scale;
@@ -142,6 +142,9 @@ static hr_status write_linear(const hr_instruction_list *list, size_t at, hr_err
   const size_t router = router_of(list, at);
   const bool last = at + 1 == list->count;
   hr_linear_arguments x = hr_persistent_layer(own);
+  /* Few rows come from as few blocks as can be: each store of its own waits where all blocks ask for it. */
+  const int unit = x.n <= HR_PERSISTENT_ROWS * list->blocks ? HR_PERSISTENT_ROWS : 1;
+  const int64_t units = hr_ceil_div(x.n, unit);
   source from = {0}, residual = {0}, logits = {0};
   if (own->experts > 0 && router == HR_NO_PART)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel has the router of its experts");
@@ -179,10 +182,11 @@ static hr_status write_linear(const hr_instruction_list *list, size_t at, hr_err
                                                .format = hr_persistent_format(&x),
                                                .scales = hr_cuda_address(x.scales),
                                                .gate_scales = hr_cuda_address(x.gate_scales),
-                                               .scale_row = x.shares.stride,
+                                               .scale_row = (int)x.shares.stride,
                                                .scale_rows_log2 = log2_of(x.shares.rows),
-                                               .rows_each = (int)(x.n / list->blocks),
-                                               .rows_more = (int)(x.n % list->blocks)};
+                                               .unit = unit,
+                                               .units_each = (int)(units / list->blocks),
+                                               .units_more = (int)(units % list->blocks)};
   if (own->experts > 0)
     write_experts(list, router, own, &list->to[at].linear);
   return HR_OK;
