@@ -77,12 +77,16 @@ template <int LANES = WARP> __device__ inline float sum_of_lanes(float value)
 
 extern __shared__ __align__(1024) uint4 shared[]; /* as swizzled tiles need it */
 
+/* Instructions: that of now and the next one; of the warp that copies also one that is on its way. */
+#define COMPUTED 2
+#define COPIED (HR_PERSISTENT_INSTRUCTIONS - COMPUTED)
+
 /* Where a block's shared memory has what. */
 struct rooms {
   char *slots;
   element *x; /* or what attention needs */
   float *sums;
-  instruction *instructions; /* [2] */
+  instruction *instructions; /* of the warps that compute, then of the one that copies */
   unsigned full, empty;      /* mbarriers of slots */
   int count;                 /* of slots */
   float *shares;             /* of the chosen experts, with HR_EXPERTS */
@@ -93,7 +97,7 @@ struct rooms {
     x = (element *)(void *)(slots + call.slots * HR_PERSISTENT_SLOT);
     sums = (float *)(void *)((char *)x + call.x_bytes);
     instructions = (instruction *)(void *)(sums + HR_TILES * WARPS * TOKENS * HR_PERSISTENT_ROWS);
-    full = shared_address(instructions + 2);
+    full = shared_address(instructions + HR_PERSISTENT_INSTRUCTIONS);
     empty = full + 8 * call.slots;
     count = call.slots;
 #ifdef HR_EXPERTS
@@ -127,14 +131,12 @@ __device__ inline void leave(const persistent_call &call)
   }
 }
 
-/* Asks for an instruction; it is there after cp_async_wait() and meet(). */
-__device__ inline void fetch_instruction(const persistent_call &call, const rooms &r, int number)
+/* Asks for an instruction; it is there once the threads with pieces have called cp_async_wait() and met. */
+__device__ inline void fetch_instruction(const persistent_call &call, instruction *to, int number, int piece)
 {
-  constexpr int PIECES = (int)sizeof(instruction) / 16;
-  const int piece = (int)threadIdx.x;
-  if (number < call.count && piece < PIECES)
-    cp_async_16(shared_address(r.instructions + number % 2) + piece * 16,
-                (const char *)(call.instructions + number) + piece * 16, true);
+  static_assert(sizeof(instruction) / 16 <= WARP);
+  if (number < call.count && piece < (int)sizeof(instruction) / 16)
+    cp_async_16(shared_address(to) + piece * 16, (const char *)(call.instructions + number) + piece * 16, true);
   cp_async_commit();
 }
 
@@ -149,12 +151,12 @@ __device__ inline void fetch_instruction(const persistent_call &call, const room
 __device__ inline void compute(const persistent_call &call, const rooms &r, const post &p)
 {
   ring at = {0, 0};
-  fetch_instruction(call, r, 0);
+  fetch_instruction(call, r.instructions, 0, (int)threadIdx.x);
   cp_async_wait<0>();
   meet();
   for (int i = 0; i < call.count; i++) {
-    const instruction &now = r.instructions[i % 2];
-    fetch_instruction(call, r, i + 1);
+    const instruction &now = r.instructions[i % COMPUTED];
+    fetch_instruction(call, r.instructions + (i + 1) % COMPUTED, i + 1, (int)threadIdx.x);
 #ifdef HR_Q_EACH
     if (now.attends)
       attend(now.attention, r, at, p);
@@ -167,18 +169,25 @@ __device__ inline void compute(const persistent_call &call, const rooms &r, cons
   leave(call);
 }
 
-/* The warp that copies. */
+/* The warp that copies. It has its own instructions in shared memory: the first read of one elsewhere took 1.3 us, in
+ * which it copied nothing. */
 __device__ inline void copy_all(const persistent_call &call, const rooms &r, const post &p)
 {
+  instruction *const copied = r.instructions + COMPUTED;
   ring at = {0, 1};
 #ifdef HR_EXPERTS
   int chosen = 0; /* the i-th expert in lane i */
 #endif
+  fetch_instruction(call, copied, 0, lane_of());
+  fetch_instruction(call, copied + 1, 1, lane_of());
   for (int i = 0; i < call.count; i++) {
-    const instruction &next = call.instructions[i];
+    const instruction &next = copied[i % COPIED];
+    cp_async_wait<0>();
+    __syncwarp();
+    fetch_instruction(call, copied + (i + 2) % COPIED, i + 2, lane_of());
 #ifdef HR_Q_EACH
-    if (i + 1 < call.count && call.instructions[i + 1].attends)
-      take_maps(call.instructions[i + 1].attention);
+    if (i + 1 < call.count && copied[(i + 1) % COPIED].attends)
+      take_maps(copied[(i + 1) % COPIED].attention);
     if (next.attends)
       copy_keys(next.attention, r, at);
     else

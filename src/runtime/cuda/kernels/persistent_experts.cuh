@@ -128,9 +128,13 @@ __device__ inline void copy_experts(const linear &l, const rooms &r, ring &at, i
         const int64 expert = __shfl_sync(0xFFFFFFFFu, chosen, which);
         const element *const from =
             matrix + (expert * l.matrix_rows + (l.logits ? row - which * l.width : row)) * columns;
+        const int rows = min(TILE, mine.end - first);
+        if (has_whole_rows(l)) {
+          copy_whole_rows(r, at, from, rows, columns); /* of lane 0 */
+          continue;
+        }
 #pragma unroll 1
         for (int column = 0; column < columns; column += ELEMENTS_OF_SLOT)
-          copy_part(r, at, from + column, min(TILE, mine.end - first), min(ELEMENTS_OF_SLOT, columns - column),
-                    {nullptr, 0, 0, 0});
+          copy_part(r, at, from + column, rows, min(ELEMENTS_OF_SLOT, columns - column), {nullptr, 0, 0, 0});
       }
 }

@@ -19,6 +19,7 @@ enum {
   HR_PERSISTENT_QUERY_PADDING = 32,         /* elements behind a head of Q: the chunks of two rarely meet in a bank */
   HR_PERSISTENT_OUT_PADDING = 4,            /* behind the columns of a head, so that lanes meet in no bank */
   HR_PERSISTENT_TILE_KEYS = 16,             /* that a TMA load copies: pages have a multiple */
+  HR_PERSISTENT_INSTRUCTIONS = 5,           /* in shared memory */
   HR_PERSISTENT_COUNTERS = 4                /* two, and what keeps all behind them at 16 bytes */
 };
 
@@ -63,7 +64,7 @@ typedef struct hr_persistent_linear {
   int matrix_rows;                         /* of an expert */
   int scale_row;                           /* from the scales of some rows to the next */
   int scale_rows_log2;
-  int unit;                   /* of rows that a block has, 1 or a tile */
+  int unit;                   /* of rows that a block has */
   int units_each, units_more; /* of a block, and blocks that have one more */
   int width;      /* with logits rows of an expert; else columns, of the experts chosen before; 0: no experts */
   int normalized; /* shares of the chosen experts add up to share_scale */

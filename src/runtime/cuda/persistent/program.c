@@ -8,7 +8,7 @@
 #define WARP 32
 #define CHUNK 8         /* elements of 16 bytes */
 #define SLOTS_MIN 4     /* fewer hide nothing */
-#define STATIC_MAX 2048 /* shared memory that the program has beside what its launch asks for */
+#define STATIC_MAX 1376 /* shared memory that the program has beside what its launch asks for */
 
 static size_t attention_bytes(const hr_persistent_sizes *s)
 {
@@ -127,7 +127,8 @@ static hr_status take_shared(hr_persistent_kernel *p, const hr_persistent_sizes 
   int64_t most;
   HR_TRY(hr_cuda_attribute(cuda, CU_MAX_SHARED_OPTIN, &most, error));
   const size_t sums = (size_t)(tiles_of(s->tokens) * HR_PERSISTENT_WARPS * s->tokens * HR_PERSISTENT_ROWS);
-  const size_t beside = x_bytes + sums * sizeof(float) + 2 * sizeof(hr_persistent_instruction) + STATIC_MAX;
+  const size_t beside =
+      x_bytes + sums * sizeof(float) + HR_PERSISTENT_INSTRUCTIONS * sizeof(hr_persistent_instruction) + STATIC_MAX;
   const int64_t slots = (most - (int64_t)beside) / (HR_PERSISTENT_SLOT + 16);
   if (slots < SLOTS_MIN)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel has no room for slots beside %zu bytes", beside);
