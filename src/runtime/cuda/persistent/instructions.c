@@ -136,14 +136,23 @@ static void write_experts(const hr_instruction_list *list, size_t router, const 
   to->share_scale = route->scale == 0 ? 1 : (float)route->scale;
 }
 
+/* Logits come from about 16 blocks, since each store of its own waits where all blocks ask for it. More rows of fewer
+ * blocks would be copied longer: of 8 experts from one block took Mixtral-8x7B 1% longer. */
+static int unit_of_router(int64_t experts)
+{
+  int unit = 1;
+  while (unit < HR_PERSISTENT_ROWS && unit * 16 < experts)
+    unit *= 2;
+  return unit;
+}
+
 static hr_status write_linear(const hr_instruction_list *list, size_t at, hr_error *error)
 {
   const hr_linear_arguments *own = list->parts[at].linear;
   const size_t router = router_of(list, at);
   const bool last = at + 1 == list->count;
   hr_linear_arguments x = hr_persistent_layer(own);
-  /* Few rows come from as few blocks as can be: each store of its own waits where all blocks ask for it. */
-  const int unit = x.n <= HR_PERSISTENT_ROWS * list->blocks ? HR_PERSISTENT_ROWS : 1;
+  const int unit = list->parts[at].router ? unit_of_router(x.n) : 1;
   const int64_t units = hr_ceil_div(x.n, unit);
   source from = {0}, residual = {0}, logits = {0};
   if (own->experts > 0 && router == HR_NO_PART)
