@@ -230,6 +230,11 @@ FAMILIES = {
     "granitemoeshared": (LOCAL_MOE, lambda d: dict(attention_bias=d.coin(),
                                                    shared_intermediate_size=d.pick(0, d.small))),
     "minimax_m2": (LOCAL_MOE_HEADED, lambda d: {}),
+    "minimax_m3_vl_text": (LOCAL_MOE_HEADED, lambda d: dict(
+        dense_intermediate_size=d.width, shared_intermediate_size=d.small, index_n_heads=d.kv,
+        index_head_dim=d.pick(16, 32), index_block_size=4, index_topk_blocks=2,
+        moe_layer_freq=[d.pick(0, 1) for _ in range(d.layers)],
+        layer_types=[d.pick("full_attention", "minimax_m3_sparse") for _ in range(d.layers)])),
     "llama4_text": (LOCAL_MOE_HEADED, lambda d: dict(
         intermediate_size_mlp=d.small, interleave_moe_layer_step=d.pick(1, 2), attention_bias=d.coin(),
         use_qk_norm=d.coin(), attention_chunk_size=16)),

@@ -62,7 +62,11 @@ typedef struct hr_mixer_attention {
   int64_t q_rank;        /* augmented Q: width between its two linear layers (SIGMA, Table 7); 0: one layer */
   int64_t window;        /* in tokens; 0: all earlier tokens */
   hr_window_kind window_kind;
-  int64_t rotary_dim; /* elements of each head that are rotated; 0: none */
+  int64_t rotary_dim;  /* elements of each head that are rotated; 0: none */
+  int64_t index_topk;  /* most keys that a token attends to, the best by an indexer with a head for each K head
+                         (MiniMax-M3); 0: all */
+  int64_t index_block; /* neighbouring keys that it chooses together */
+  int64_t index_dim;   /* head size of the indexer, of which the first rotary_dim elements are rotated */
   hr_qk_norm qk_norm;
   bool qk_norm_bias;
   bool q_bias, k_bias, v_bias, output_bias; /* of the linear layers */

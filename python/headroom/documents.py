@@ -140,6 +140,9 @@ class AttentionLayer(Row):
     shared_kv: bool
     shared_k_norm: bool
     v_is_k: bool
+    index_topk: int
+    index_block: int
+    index_dim: int
 
 
 @dataclass(frozen=True)

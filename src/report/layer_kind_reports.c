@@ -40,6 +40,9 @@ static const hr_column attention_fields[] = {
     FIELD(window),
     {"window_kind", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, window_kind)},
     FIELD(rotary_dim),
+    FIELD(index_topk),
+    FIELD(index_block),
+    FIELD(index_dim),
     {"qk_norm", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, hr_qk_norm_cell, hr_mixer_attention, qk_norm)},
     FIELD(qk_norm_bias),
     FIELD(q_bias),
@@ -82,6 +85,9 @@ static void attention_details(char *to, size_t size, const void *member)
     hr_append_item(to, size, "K as V");
   if (a->sinks)
     hr_append_item(to, size, "sinks");
+  if (a->index_topk > 0)
+    hr_append_item(to, size, "best %" PRId64 " keys in blocks of %" PRId64 ", indexer of %" PRId64, a->index_topk,
+                   a->index_block, a->index_dim);
   if (a->output_gate)
     hr_append_item(to, size, "output gate");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Families with experts: a small model of each. Totals and active parameters are those of transformers 5.23; the KV
  * cache is 2 · K/V heads · head size of every layer. */
+#include "listed.h"
 #include "reading.h"
 
 #include <headroom/memory.h>
@@ -141,6 +142,20 @@ static const struct {
      "\"full_attention\"],\"num_nextn_predict_layers\":1,\"moe_layers_enum\":\"1,2\","
      "\"attention_other_setting\":{\"num_attention_heads\":6}",
      253280, 191840, 384, 2},
+    {"minimax_m3", /* in the names of published files */
+     SIZES "\"head_dim\":24,\"dense_intermediate_size\":96,\"intermediate_size\":40,\"num_local_experts\":6,"
+     "\"num_experts_per_tok\":2,\"shared_intermediate_size\":56,\"rotary_dim\":12,\"moe_layer_freq\":[0,1,1,1],"
+     "\"sparse_attention_config\":{\"sparse_attention_freq\":[0,0,1,1],\"sparse_num_index_heads\":2,"
+     "\"sparse_index_dim\":20,\"sparse_block_size\":4,\"sparse_topk_blocks\":3,\"sparse_score_type\":\"max\","
+     "\"sparse_disable_index_value\":[0,0,1,1],\"use_sparse_attention\":true}",
+     285136, 192976, 424, 3},
+    {"minimax_m3_vl_text", /* in those of transformers */
+     SIZES "\"head_dim\":24,\"dense_intermediate_size\":96,\"intermediate_size\":40,\"num_local_experts\":6,"
+     "\"num_experts_per_tok\":2,\"shared_intermediate_size\":56,\"index_n_heads\":2,\"index_head_dim\":16,"
+     "\"index_block_size\":4,\"index_topk_blocks\":3,\"mlp_layer_types\":[\"dense\",\"sparse\",\"dense\","
+     "\"sparse\"],\"layer_types\":[\"full_attention\",\"minimax_m3_sparse\",\"minimax_m3_sparse\","
+     "\"minimax_m3_sparse\"]",
+     247904, 186464, 432, 3},
     {"cohere2_moe",
      SIZES "\"head_dim\":24,\"intermediate_size\":40,\"prefix_dense_intermediate_size\":96,"
      "\"first_k_dense_replace\":1,\"num_experts\":6,\"num_experts_per_tok\":2,\"num_shared_experts\":2,"
@@ -265,6 +280,44 @@ static void minimax_m2_refuses_what_only_its_own_code_knows(void **state)
                  "config.json: shared_intermediate_size: shared experts of 8 are not supported");
 }
 
+/* 8 sequences of 4000 tokens: each K head reads the 2048 keys of its 16 blocks, the indexer all of them. */
+static void minimax_m3_reads_chosen_blocks_of_keys(void **state)
+{
+  (void)state;
+#define M3                                                                                                           \
+  "{\"model_type\":\"minimax_m3\"," SIZES "\"intermediate_size\":40,\"dense_intermediate_size\":96,\"head_dim\":24," \
+  "\"rotary_dim\":12,"
+#define SPARSE "\"sparse_attention_config\":{\"sparse_num_index_heads\":2,\"sparse_attention_freq\":[0,0,1,1]"
+  hr_model m = read_model(M3 SPARSE "}}");
+  const hr_mixer_attention *a = &m.groups[1].attention;
+  assert_true(a->index_topk == 2048 && a->index_block == 128 && a->index_dim == 128 && m.groups[1].count == 2);
+  assert_int_equal(m.groups[0].attention.index_topk, 0);
+  m.group_count = 1, m.groups[0] = m.groups[1];
+  hr_workload workload = hr_workload_default(&m);
+  workload.phase = HR_PHASE_DECODE, workload.attention = HR_ATTENTION_FUSED, workload.batch = 8,
+  workload.context = 4000;
+  const hr_operators *operators = listed(&m, &workload);
+  const hr_operator *read = found(operators, HR_OP_ATTENTION), *score = found(operators, HR_OP_INDEX_SCORE);
+  assert_int_equal(read->attention.kv_len, 2048);
+  assert_int_equal(score->flops, 2LL * 8 * 2 * 4000 * 128);
+  assert_int_equal(score->bytes, 2LL * 8 * (2 * 128 + 4000 * 128) + 8LL * 2 * 32 * 4); /* of 32 blocks the largest */
+  assert_int_equal(found(operators, HR_OP_INDEX_TOP_K)->bytes, 4LL * 8 * 2 * (32 + 16));
+  assert_null(hr_operators_find(operators, HR_OP_INDEX_WEIGHTS, HR_PASS_FORWARD));
+  assert_refused(M3 "\"index_n_heads\":4}", HR_ERROR_UNSUPPORTED,
+                 "config.json: index_n_heads: 4 is not num_key_value_heads, 2");
+  assert_refused(M3 SPARSE ",\"sparse_disable_index_value\":[0,0,0,1]}}", HR_ERROR_UNSUPPORTED,
+                 "config.json: sparse_attention_config.sparse_disable_index_value: 0 means an indexer with values, "
+                 "which is not supported");
+  assert_refused(M3 SPARSE ",\"sparse_score_type\":\"mean\"}}", HR_ERROR_UNSUPPORTED,
+                 "config.json: sparse_attention_config.sparse_score_type: \"mean\" is not supported, only \"max\" is");
+  assert_refused(M3 SPARSE ",\"use_sparse_attention\":false}}", HR_ERROR_UNSUPPORTED,
+                 "config.json: sparse_attention_config.use_sparse_attention: only true is supported");
+  assert_refused(M3 SPARSE "},\"moe_intermediate_size\":48}", HR_ERROR_UNSUPPORTED,
+                 "config.json: moe_intermediate_size: 48 instead of 40 is not supported");
+#undef SPARSE
+#undef M3
+}
+
 /* xAI's 314 billion parameters are those outside of the embeddings. Another port calls the experts otherwise, and has
  * logits of its own. */
 static void grok_has_four_norms_and_ties(void **state)
@@ -349,6 +402,7 @@ int main(void)
       cmocka_unit_test(llama4_has_chunks_layers_without_positions_and_experts_in_some),
       cmocka_unit_test(lists_with_one_size_for_each_layer_are_that_size),
       cmocka_unit_test(minimax_m2_refuses_what_only_its_own_code_knows),
+      cmocka_unit_test(minimax_m3_reads_chosen_blocks_of_keys),
       cmocka_unit_test(grok_has_four_norms_and_ties),
       cmocka_unit_test(mimo_s_chunk_is_its_window),
       cmocka_unit_test(groups_of_experts_limit_a_token),

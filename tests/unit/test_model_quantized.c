@@ -406,6 +406,11 @@ static void modules_of_a_mixed_checkpoint_have_the_formats_they_are_listed_with(
   assert_int_equal(model.quantization.format_count, 2); /* with and without activations in 4 bits */
   assert_int_equal(model.quantization.formats[0].activations, HR_ACTIVATIONS_UNQUANTIZED);
   assert_int_equal(model.quantization.formats[1].activations, HR_ACTIVATIONS_FP4);
+  model = read_quantized(LLAMA, "\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{"
+                                "\"model.layers.0.mlp.up_proj\":{\"quant_algo\":\"MXFP8\"}}");
+  int64_t bytes;
+  assert_int_equal(hr_weight_format_bytes(&model.quantization.formats[0], 3, 64, 1, &bytes), HR_OK);
+  assert_int_equal(bytes, 3 * (64 + 2)); /* a byte for each 32 inputs */
 }
 
 static void a_wrapper_s_quantization_counts_beside_null_in_its_text_config(void **state)
@@ -434,7 +439,8 @@ static void what_is_not_covered_is_refused(void **state)
        "quantized_layers: expected an object with the format of each module"},
       {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{\"a\":{\"quant_algo\":"
        "\"X\"}}",
-       "quantized_layers.quant_algo: \"X\" is not supported, only FP8, NVFP4, W4A16_NVFP4 and W4A16_AWQ"},
+       "quantized_layers.quant_algo: \"X\" is not supported, only FP8, MXFP8, NVFP4, W4A16_NVFP4 and "
+       "W4A16_AWQ"},
       {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{"
        "\"model.layers.1.self_attn.qkv_proj\":{\"quant_algo\":\"FP8\"},"
        "\"model.layers.1.self_attn.k_proj\":{\"quant_algo\":\"NVFP4\"}}",

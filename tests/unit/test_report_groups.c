@@ -64,11 +64,13 @@ static void the_models_groups_have_the_documented_keys(void **state)
                                  {"experts", "on"},   {"scan", "on"},
                                  {"latent", "on"}};
   static const key_row attention_keys[] = {
-      {"q_heads", "i"},       {"k_heads", "i"},       {"v_heads", "i"},       {"qk_dim", "i"},     {"v_dim", "i"},
-      {"q_rank", "i"},        {"window", "i"},        {"window_kind", "sn"},  {"rotary_dim", "i"}, {"qk_norm", "s"},
-      {"qk_norm_bias", "b"},  {"q_bias", "b"},        {"k_bias", "b"},        {"v_bias", "b"},     {"output_bias", "b"},
-      {"output_gate", "b"},   {"gate_per_head", "b"}, {"gate_unbiased", "b"}, {"sinks", "b"},      {"shared_kv", "b"},
-      {"shared_k_norm", "b"}, {"v_is_k", "b"}};
+      {"q_heads", "i"},       {"k_heads", "i"},       {"v_heads", "i"},      {"qk_dim", "i"},
+      {"v_dim", "i"},         {"q_rank", "i"},        {"window", "i"},       {"window_kind", "sn"},
+      {"rotary_dim", "i"},    {"qk_norm", "s"},       {"qk_norm_bias", "b"}, {"q_bias", "b"},
+      {"k_bias", "b"},        {"v_bias", "b"},        {"output_bias", "b"},  {"output_gate", "b"},
+      {"gate_per_head", "b"}, {"gate_unbiased", "b"}, {"sinks", "b"},        {"shared_kv", "b"},
+      {"shared_k_norm", "b"}, {"v_is_k", "b"},        {"index_topk", "i"},   {"index_block", "i"},
+      {"index_dim", "i"}};
   static const key_row dense_keys[] = {{"width", "i"}, {"gated", "b"}, {"bias", "b"}, {"activation_parameters", "i"}};
   (void)state;
   hr_model described = model_of_groups();

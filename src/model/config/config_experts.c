@@ -144,6 +144,23 @@ void hr_layer_set_put(hr_layer_set *set, int64_t index, bool is_in)
     set->bits[index / 64] &= ~bit;
 }
 
+hr_status hr_read_layer_flags(const hr_json_reader *reader, const char *field, int64_t layers, hr_layer_set *set)
+{
+  const json_t *list = json_object_get(reader->object, field);
+  if (!hr_json_has(reader, field))
+    return HR_OK;
+  if (!json_is_array(list) || (int64_t)json_array_size(list) != layers)
+    return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected a list with 0 or 1 for each layer");
+  for (int64_t i = 0; i < layers; i++) {
+    const json_t *flag = json_array_get(list, (size_t)i);
+    int64_t value = json_integer_value(flag);
+    if (!json_is_integer(flag) || value < 0 || value > 1)
+      return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected a list with 0 or 1 for each layer");
+    hr_layer_set_put(set, i, value == 1);
+  }
+  return HR_OK;
+}
+
 bool hr_experts_everywhere(const hr_expert_fields *fields)
 {
   return !fields->first.field && fields->first.value == 0 && !fields->step.field && !fields->kinds &&

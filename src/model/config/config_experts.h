@@ -14,6 +14,9 @@ typedef struct hr_layer_set {
 bool hr_layer_set_has(const hr_layer_set *set, int64_t index);
 void hr_layer_set_put(hr_layer_set *set, int64_t index, bool is_in); /* see hr_layer_set_has() */
 
+/** Reads a list of 0 and 1, one for each layer, into the set; leaves the set if there is no such field. */
+hr_status hr_read_layer_flags(const hr_json_reader *reader, const char *field, int64_t layers, hr_layer_set *set);
+
 /** A size, or a list of them that are all equal; `fallback` if it is missing. */
 hr_status hr_config_size_of_layers(hr_config *config, const char *field, int64_t fallback, int64_t *value);
 

@@ -197,6 +197,7 @@ hr_status hr_finish_mimo_7b(hr_config *config, const hr_family *family, hr_model
 hr_status hr_finish_mimo(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_minicpm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_minimax_m2(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_minimax_m3(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_mpt(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_nanochat(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_olmo(hr_config *config, const hr_family *family, hr_model *model);

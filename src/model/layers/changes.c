@@ -136,6 +136,11 @@ static uint64_t attention_changes(const hr_mixer_attention *a, const hr_mixer_at
   return changes;
 }
 
+static bool same_indexer(const hr_mixer_attention *a, const hr_mixer_attention *b)
+{
+  return a->index_topk == b->index_topk && a->index_block == b->index_block && a->index_dim == b->index_dim;
+}
+
 static bool same_latent(const hr_mixer_latent *a, const hr_mixer_latent *b)
 {
   return a->q_heads == b->q_heads && a->q_rank == b->q_rank && a->kv_rank == b->kv_rank && a->nope_dim == b->nope_dim &&
@@ -164,7 +169,8 @@ static uint64_t width_changes(const hr_layer_group *a, const hr_layer_group *b)
 static uint64_t layer_changes(const hr_layer_group *a, const hr_layer_group *b)
 {
   uint64_t changes = attention_changes(&a->attention, &b->attention);
-  bool mixers = same_latent(&a->latent, &b->latent) && same_scan(&a->scan, &b->scan);
+  bool mixers = same_indexer(&a->attention, &b->attention) && same_latent(&a->latent, &b->latent) &&
+                same_scan(&a->scan, &b->scan);
   bool routing = a->experts.experts == b->experts.experts && a->experts.active == b->experts.active &&
                  a->experts.latent == b->experts.latent;
   changes |= a->count != b->count ? BIT(HR_CHANGED_LAYERS) : 0;

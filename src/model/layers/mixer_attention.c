@@ -3,11 +3,24 @@
  * docs/operators.md. */
 #include "base/error.h"
 #include "model/layers/attention_calls.h"
+#include "model/layers/indexer.h"
 #include "model/layers/sizes.h"
 
 static bool present(const hr_layer_group *layer)
 {
   return layer->attention.q_heads > 0;
+}
+
+static hr_status check_indexer(const hr_mixer_attention *m, hr_error *error)
+{
+  if (m->index_topk == 0)
+    return HR_OK;
+  if (m->window > 0 || m->shared_kv)
+    return hr_fail(error, HR_ERROR_INVALID, "attention.index_topk: a layer with an indexer has %s",
+                   m->window > 0 ? "no window" : "its own K and V");
+  HR_TRY(hr_check_range("attention.index_dim", m->index_dim, 1, error));
+  HR_TRY(hr_check_range("attention.index_block", m->index_block, 1, error));
+  return hr_check_divides("attention.index_block", m->index_block, "attention.index_topk", m->index_topk, error);
 }
 
 static hr_status check(const hr_layer_group *layer, hr_error *error)
@@ -24,7 +37,7 @@ static hr_status check(const hr_layer_group *layer, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "attention.window_kind: %d is not a kind of window", (int)m->window_kind);
   if ((unsigned)m->qk_norm > HR_QK_NORM_ROTATED)
     return hr_fail(error, HR_ERROR_INVALID, "attention.qk_norm: %d is not a kind of Q/K norm", (int)m->qk_norm);
-  return HR_OK;
+  return check_indexer(m, error);
 }
 
 /* ---- parameters ---- */
@@ -59,6 +72,20 @@ static void list_q(const hr_model *model, const hr_mixer_attention *m, hr_linear
   hr_add_linear(to, HR_LINEAR_Q_UP, rank, width, false);
 }
 
+/* An indexer has a head for each K head, and one key. */
+static hr_checked64 index_width(const hr_mixer_attention *m)
+{
+  return m->index_topk > 0 ? width_of(m->k_heads, m->index_dim) : hr_checked(0);
+}
+
+static void list_indexer(const hr_model *model, const hr_mixer_attention *m, hr_linears *to)
+{
+  if (m->index_topk == 0)
+    return;
+  hr_add_linear(to, HR_LINEAR_INDEX_Q, hr_checked(model->hidden), index_width(m), false);
+  hr_add_linear(to, HR_LINEAR_INDEX_K, hr_checked(model->hidden), hr_checked(m->index_dim), false);
+}
+
 /* Lists the linear layers; q_bias() has the bias of Q. */
 static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
 {
@@ -70,6 +97,7 @@ static void linears(const hr_model *model, const hr_layer_group *layer, hr_linea
     if (!m->v_is_k)
       hr_add_linear(to, HR_LINEAR_V, hidden, width_of(m->v_heads, m->v_dim), m->v_bias);
   }
+  list_indexer(model, m, to);
   hr_add_linear(to, HR_LINEAR_O, width_of(m->q_heads, m->v_dim), hidden, m->output_bias);
 }
 
@@ -85,7 +113,8 @@ static hr_checked64 norm_parameters(const hr_model *model, const hr_mixer_attent
                        [HR_QK_NORM_FULL] = heads,
                        [HR_QK_NORM_ROTATED] = 0};
   hr_checked64 weights = hr_times(hr_checked(m->qk_dim), vectors[m->qk_norm]);
-  return m->qk_norm_bias ? hr_times(weights, 2) : weights;
+  hr_checked64 indexer = hr_checked(m->index_topk > 0 ? 2 * m->index_dim : 0); /* of its queries and of its key */
+  return hr_plus(m->qk_norm_bias ? hr_times(weights, 2) : weights, indexer);
 }
 
 static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
@@ -182,12 +211,35 @@ static void gate_output(hr_operator_builder *builder, const hr_mixer_attention *
                     hr_plus(hr_times(outputs, 3), hr_times(gates, 2)));
 }
 
+/* A device has the indexer's heads of its K heads, as vLLM's MiniMax-M3. */
+static hr_indexer indexer_of(const hr_model *model, const hr_mixer_attention *m)
+{
+  return (hr_indexer){.heads = m->index_topk > 0 ? m->k_heads : 0,
+                      .dim = m->index_dim,
+                      .inputs = model->hidden,
+                      .rotary_dim = hr_min64(m->rotary_dim, m->index_dim),
+                      .topk = m->index_topk,
+                      .block = hr_max64(m->index_block, 1)};
+}
+
+/* A window of this width has as many keys as are chosen, as in latent attention; of a chosen block that is not full yet
+ * all keys count. */
+static void attend(hr_operator_builder *builder, const hr_mixer_attention *m)
+{
+  const hr_indexer indexer = indexer_of(builder->model, m);
+  hr_mixer_attention chosen = *m;
+  hr_append_indexer(builder, &indexer);
+  if (m->index_topk > 0)
+    chosen.window = m->index_topk, chosen.window_kind = HR_WINDOW_SLIDING;
+  hr_append_attention(builder, &chosen);
+}
+
 static void operators(hr_operator_builder *builder)
 {
   const hr_mixer_attention *m = &builder->layer->attention;
   qkv_transform(builder, m);
   prepare_heads(builder, m);
-  hr_append_attention(builder, m);
+  attend(builder, m);
   if (m->output_gate)
     gate_output(builder, m);
   hr_append_linear(builder, HR_OP_LINEAR_PROJECTION, builder->shard.rows, builder->model->hidden, o_columns(m));
@@ -213,14 +265,17 @@ static hr_checked64 live_elements(const hr_layer_context *c)
 {
   const hr_mixer_attention *m = &c->layer->attention;
   int64_t columns = q_columns(m) + k_columns(m) + v_columns(m) + o_columns(m) + gate_columns(m);
-  return hr_plus(hr_times(hr_checked(columns), c->shard->rows), hr_live_scores(c, m));
+  const hr_indexer indexer = indexer_of(c->model, m);
+  return hr_plus(hr_plus(hr_times(hr_checked(columns), c->shard->rows), hr_live_scores(c, m)),
+                 hr_index_elements(c, &indexer));
 }
 
 static hr_checked64 cache_elements(const hr_layer_group *layer, int64_t tokens)
 {
   const hr_mixer_attention *m = &layer->attention;
   int64_t kept = m->window > 0 ? hr_min64(tokens, m->window) : tokens;
-  return hr_times(hr_checked(k_columns(m) + v_columns(m)), kept);
+  int64_t index = m->index_topk > 0 ? m->index_dim : 0;
+  return hr_times(hr_checked(k_columns(m) + v_columns(m) + index), kept);
 }
 
 const hr_layer_kind hr_mixer_attention_kind = {

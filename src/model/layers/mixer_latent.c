@@ -12,14 +12,13 @@
  * Sizes: docs/operators.md. */
 #include "base/error.h"
 #include "model/layers/attention_calls.h"
+#include "model/layers/indexer.h"
 #include "model/layers/operator_tensors.h"
 #include "model/layers/sizes.h"
 #include "model/layers/weight_roles.h"
 
 #include <headroom/decode.h>
 #include <math.h>
-
-#define INDEX_SCORE_BYTES 4 /* of a score in fp32, and of a key's number */
 
 static bool present(const hr_layer_group *layer)
 {
@@ -143,54 +142,22 @@ static void rotary(hr_operator_builder *builder, const hr_mixer_latent *m)
 
 /* ---- the indexer ---- */
 
-/* The operator is an attention of all heads over one K head, with a number instead of a value. The scores of the heads
- * are summed where they are computed, as in DeepGEMM's mqa_logits: only the sum is written, in fp32. */
-static void index_score(hr_operator_builder *builder, const hr_mixer_latent *m, hr_checked64 *scores)
-{
-  int64_t entries = 0, batch = builder->workload->batch, bytes = (int64_t)hr_dtype_bytes(builder->workload->dtype);
-  hr_operator *op = hr_append_operator(builder, HR_OP_INDEX_SCORE, HR_KIND_ATTENTION, HR_PASS_FORWARD);
-  hr_attention *a = &op->attention;
-  *a = hr_attention_default();
-  a->batch = batch, a->q_len = builder->shard.q_len, a->kv_len = builder->shard.kv_len;
-  a->q_heads = m->index_heads, a->qk_dim = m->index_dim;
-  a->k_heads = a->v_heads = a->v_dim = 1;
-  a->dtype = builder->workload->dtype;
-  if (hr_attention_entries(a, &entries) != HR_OK)
-    hr_record_overflow(builder, HR_OP_INDEX_SCORE);
-  *scores = hr_times(hr_checked(entries), batch);
-  hr_checked64 queries = hr_times(hr_times(index_width(m), a->q_len), batch);
-  hr_checked64 keys = hr_times(hr_times(hr_checked(a->kv_len), m->index_dim), batch);
-  hr_checked64 read = hr_times(hr_plus(queries, keys), bytes);
-  hr_set_figure(builder, op, hr_times(hr_times(hr_times(*scores, 2), m->index_heads), m->index_dim), &op->flops);
-  hr_set_figure(builder, op, hr_plus(read, hr_times(*scores, INDEX_SCORE_BYTES)), &op->bytes);
-  hr_read_cache(builder, keys);
-}
-
-/* Reads the scores and writes the numbers of the chosen keys. */
-static void index_top_k(hr_operator_builder *builder, const hr_mixer_latent *m, hr_checked64 scores)
-{
-  int64_t keys = builder->shard.kv_len;
-  hr_operator *op = hr_append_operator(builder, HR_OP_INDEX_TOP_K, HR_KIND_MEMORY, HR_PASS_FORWARD);
-  op->columns = keys;
-  hr_checked64 chosen = hr_times(hr_checked(builder->shard.rows), hr_min64(keys, m->index_topk));
-  hr_set_figure(builder, op, hr_times(hr_plus(scores, chosen), INDEX_SCORE_BYTES), &op->bytes);
-}
-
 /* Every device has the whole indexer, because each head of attention needs all of its choice. */
+static hr_indexer indexer_of(const hr_mixer_latent *m)
+{
+  return (hr_indexer){.heads = m->index_heads,
+                      .dim = m->index_dim,
+                      .inputs = m->q_rank,
+                      .rotary_dim = m->rope_dim,
+                      .topk = m->index_topk,
+                      .block = 1,
+                      .sums_heads = true};
+}
+
 static void choose_keys(hr_operator_builder *builder, const hr_mixer_latent *m)
 {
-  int64_t rows = builder->shard.rows;
-  hr_checked64 scores;
-  if (m->index_heads == 0)
-    return;
-  hr_append_linear(builder, HR_OP_INDEX_Q, rows, m->index_heads * m->index_dim, m->q_rank);
-  hr_append_linear(builder, HR_OP_INDEX_K, rows, m->index_dim, builder->model->hidden);
-  hr_append_norm(builder, HR_OP_INDEX_NORM, hr_checked(rows), m->index_dim);
-  hr_append_linear(builder, HR_OP_INDEX_WEIGHTS, rows, m->index_heads, builder->model->hidden);
-  if (builder->model->positions == HR_POSITIONS_ROTARY && m->rope_dim > 0)
-    hr_append_rowwise(builder, HR_OP_INDEX_ROTARY, hr_times(hr_checked(rows), m->index_heads + 1), m->rope_dim, 2, 2);
-  index_score(builder, m, &scores);
-  index_top_k(builder, m, scores);
+  const hr_indexer indexer = indexer_of(m);
+  hr_append_indexer(builder, &indexer);
 }
 
 /* A window of this width has as many keys of each token as are chosen: with it, FLOPs and cache reads are those of the
@@ -285,16 +252,6 @@ static hr_checked64 saved_bytes(const hr_layer_context *c)
   return hr_plus(hr_times(per_token, c->shard->rows), hr_saved_scores(c, &attention));
 }
 
-/* The indexer's scores of every key in fp32, in elements of the step's format. Servers compute them for some tokens at
- * a time, in chunks of their own. */
-static hr_checked64 index_elements(const hr_layer_context *c)
-{
-  int64_t wide = INDEX_SCORE_BYTES / hr_min64(INDEX_SCORE_BYTES, (int64_t)hr_dtype_bytes(c->workload->dtype));
-  if (c->layer->latent.index_heads == 0)
-    return hr_checked(0);
-  return hr_times(hr_times(hr_checked(c->shard->rows), c->shard->kv_len), wide);
-}
-
 /* Inputs and outputs of attention: of the absorbed form the queries and the result in the latent's size. */
 static hr_checked64 live_elements(const hr_layer_context *c)
 {
@@ -303,7 +260,9 @@ static hr_checked64 live_elements(const hr_layer_context *c)
   const hr_mixer_attention attention = decode ? hr_absorbed_attention(m) : hr_expanded_attention(m);
   hr_checked64 columns = decode ? width_of(m, 2 * m->kv_rank + m->rope_dim)
                                 : hr_plus(expanded_columns(m), hr_checked(m->kv_rank + m->rope_dim));
-  return hr_plus(hr_plus(hr_times(columns, c->shard->rows), hr_live_scores(c, &attention)), index_elements(c));
+  const hr_indexer indexer = indexer_of(m);
+  return hr_plus(hr_plus(hr_times(columns, c->shard->rows), hr_live_scores(c, &attention)),
+                 hr_index_elements(c, &indexer));
 }
 
 static hr_checked64 cache_elements(const hr_layer_group *layer, int64_t tokens)

@@ -25,7 +25,8 @@
   ROW(HR_WEIGHT_KV_DOWN_BIAS, "kv_down_bias", true)                                                       \
   ROW(HR_WEIGHT_KV_RANK_NORM, "kv_rank_norm", true)                                                       \
   ROW(HR_WEIGHT_KV_UP, "kv_up", true)     /* [heads · (nope_dim + v_dim), kv_rank] */                    \
-  ROW(HR_WEIGHT_INDEX_Q, "index_q", true) /* of an indexer: [index_heads · index_dim, q_rank] */         \
+  ROW(HR_WEIGHT_INDEX_Q, "index_q", true) /* of an indexer: [heads · index_dim, q_rank or hidden] */     \
+  ROW(HR_WEIGHT_INDEX_Q_NORM, "index_q_norm", true)                                                       \
   ROW(HR_WEIGHT_INDEX_K, "index_k", true)                                                                 \
   ROW(HR_WEIGHT_INDEX_K_NORM, "index_k_norm", true)                                                       \
   ROW(HR_WEIGHT_INDEX_K_NORM_BIAS, "index_k_norm_bias", true)                                             \

@@ -72,6 +72,10 @@ static void attention(const hr_model *model, const hr_mixer_attention *m, hr_wei
   add(to, HR_WEIGHT_SINKS, m->sinks, 1, m->q_heads);
   add_linear(to, HR_WEIGHT_O, hidden, m->q_heads * m->v_dim, m->output_bias);
   norms_of_heads(model, m, to);
+  add(to, HR_WEIGHT_INDEX_Q, m->index_topk > 0, m->k_heads * m->index_dim, hidden);
+  add(to, HR_WEIGHT_INDEX_K, m->index_topk > 0, m->index_dim, hidden);
+  add(to, HR_WEIGHT_INDEX_Q_NORM, m->index_topk > 0, 1, m->index_dim);
+  add(to, HR_WEIGHT_INDEX_K_NORM, m->index_topk > 0, 1, m->index_dim);
 }
 
 static void latent_attention(const hr_model *model, const hr_mixer_latent *m, hr_weight_shapes *to)

@@ -103,7 +103,7 @@ static bool has_scans(const hr_model *model)
 static bool has_chosen_keys(const hr_model *model)
 {
   for (size_t i = 0; i < model->group_count; i++) {
-    if (model->groups[i].latent.index_topk > 0)
+    if (model->groups[i].latent.index_topk > 0 || model->groups[i].attention.index_topk > 0)
       return true;
   }
   return false;
@@ -205,6 +205,7 @@ static hr_status check_cache(const hr_workload *workload, const hr_model *model,
     const hr_layer_group *layer = &model->groups[i];
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->attention.qk_dim, error));
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->attention.v_dim, error));
+    HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->attention.index_dim, error));
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->latent.kv_rank + layer->latent.rope_dim, error));
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->latent.index_dim, error));
   }

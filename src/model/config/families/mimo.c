@@ -20,23 +20,10 @@ static void change(const void *layers, int64_t index, hr_layer_group *layer)
   hr_change_to_experts(&((const mimo_layers *)layers)->experts, index, layer);
 }
 
-/* Reads a list of 0 and 1 into the set; leaves the set if there is none. */
 static hr_status read_flags(hr_config *config, const char *field, int64_t layers, hr_layer_set *set)
 {
-  const json_t *list = json_object_get(config->json.object, field);
   hr_config_mark(config, field);
-  if (!hr_json_has(&config->json, field))
-    return HR_OK;
-  if (!json_is_array(list) || (int64_t)json_array_size(list) != layers)
-    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected a list with 0 or 1 for each layer");
-  for (int64_t i = 0; i < layers; i++) {
-    const json_t *flag = json_array_get(list, (size_t)i);
-    int64_t value = json_integer_value(flag);
-    if (!json_is_integer(flag) || value < 0 || value > 1)
-      return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected a list with 0 or 1 for each layer");
-    hr_layer_set_put(set, i, value == 1);
-  }
-  return HR_OK;
+  return hr_read_layer_flags(&config->json, field, layers, set);
 }
 
 /* Sizes of layers with a window under names of their own, which may only say what is usual. */

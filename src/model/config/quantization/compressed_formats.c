@@ -211,6 +211,13 @@ static const struct algorithm_row {
       .activations = HR_ACTIVATIONS_FP4}},
     {"W4A16_NVFP4",
      {.name = "nvfp4", .bits = 4, .block_inputs = 16, .block_outputs = 1, .block_bits = 8, .matrix_bytes = 4}},
+    {"MXFP8", /* E4M3 with an E8M0 scale of each block (MXFP8_DEFAULT_CFG) */
+     {.name = "mxfp8",
+      .bits = 8,
+      .block_inputs = 32,
+      .block_outputs = 1,
+      .block_bits = 8,
+      .activations = HR_ACTIVATIONS_FP8}},
     {"W4A16_AWQ", {.name = "int4", .bits = 4, .block_inputs = 128, .block_outputs = 1, .block_bits = 16}},
 };
 
@@ -225,7 +232,7 @@ hr_status hr_read_modelopt_format(const hr_json_reader *q, hr_weight_format *for
     i++;
   if (i == count)
     return hr_json_fail(q, "quant_algo", HR_ERROR_UNSUPPORTED,
-                        "\"%.40s\" is not supported, only FP8, NVFP4, W4A16_NVFP4 and W4A16_AWQ", algorithm);
+                        "\"%.40s\" is not supported, only FP8, MXFP8, NVFP4, W4A16_NVFP4 and W4A16_AWQ", algorithm);
   *format = algorithms[i].format;
   if (group > 0 && format->block_inputs > 0)
     format->block_inputs = group;
