@@ -273,6 +273,13 @@ FAMILIES = {
                                                      index_topk=8, attention_bias=d.coin(),
                                                      index_topk_freq=d.pick(1, 2, 3),
                                                      index_skip_topk_offset=d.pick(1, 2, 3))),
+    "deepseek_v4": (None, lambda d: dict(
+        hidden_size=d.hidden, num_hidden_layers=d.layers, num_attention_heads=d.heads, num_key_value_heads=1,
+        head_dim=d.pick(16, 32), vocab_size=d.vocabulary, q_lora_rank=d.small, o_groups=d.pick(1, d.heads),
+        o_lora_rank=d.pick(8, 12), index_n_heads=d.pick(2, 4), index_head_dim=d.pick(16, 32), index_topk=8,
+        sliding_window=16, n_routed_experts=d.experts, num_experts_per_tok=d.chosen, moe_intermediate_size=d.small,
+        hc_mult=d.pick(1, 2, 4), mlp_bias=d.coin(), tie_word_embeddings=d.coin(),
+        **d.pick({}, dict(compress_ratios=[d.pick(0, 4, 128) for _ in range(d.layers + 1)])))),
     "longcat_flash": (latent, lambda d: dict(num_layers=d.layers, num_hidden_layers=None, ffn_hidden_size=d.width,
                                              expert_ffn_hidden_size=d.small, n_routed_experts=d.experts,
                                              zero_expert_num=d.pick(0, 2), moe_topk=d.chosen, attention_bias=d.coin())),

@@ -94,6 +94,23 @@ typedef struct hr_mixer_latent {
   int64_t index_dim;   /* head size of the indexer, of which the first rope_dim elements are rotated */
 } hr_mixer_latent;
 
+/** Attention over the last tokens and over compressed entries of all tokens (DeepSeek-V4): K and V of a token or of an
+ *  entry are one vector, the only K and V head. Q and O are low-rank; each query head has a sink. Absent if q_heads is
+ *  0. */
+typedef struct hr_mixer_compressed {
+  int64_t q_heads;
+  int64_t head_dim;    /* of Q, and of the vector that is K and V */
+  int64_t rope_dim;    /* elements of both that are rotated, and in O rotated back */
+  int64_t q_rank;      /* width between the two linear layers of Q, with an RMS norm */
+  int64_t window;      /* last tokens that a token attends to */
+  int64_t ratio;       /* tokens of a compressed entry; 0: no entries */
+  bool overlaps;       /* an entry is also made of the tokens of the one before it */
+  int64_t index_topk;  /* most entries that a token attends to, the best by an indexer; 0: all */
+  int64_t index_heads; /* of the indexer, whose keys are compressed, too; 0: none */
+  int64_t index_dim;
+  int64_t o_groups, o_rank; /* groups of heads, each mapped to o_rank elements before the linear layer of all */
+} hr_mixer_compressed;
+
 /** How a scan updates its state. Shapes and sources: docs/operators.md. */
 typedef enum hr_recurrence {
   HR_RECURRENCE_NONE,
@@ -158,6 +175,7 @@ typedef struct hr_layer_group {
   bool norms_behind;   /* its two norms are behind mixer and network, not before them (OLMo 2) */
   hr_mixer_attention attention;
   hr_mixer_latent latent;
+  hr_mixer_compressed compressed;
   hr_mixer_scan scan;
   hr_ffn_dense dense;
   hr_ffn_experts experts;
@@ -213,7 +231,7 @@ typedef struct hr_numerics {
 /** Most layers whose order a model has. */
 #define HR_LAYER_ORDER_MAX 256
 
-/** Most groups of a model. A group is about 350 bytes, and a model a value that is copied. */
+/** Most groups of a model. A group is about 500 bytes, and a model a value that is copied. */
 #define HR_LAYER_GROUPS_MAX 64
 
 /** A model's shape, which determines its operators, parameters and memory: what all layers share, and its layers as
@@ -239,10 +257,12 @@ typedef struct hr_model {
   bool embedding_norm; /* a norm after the token embedding (BLOOM) */
 
   hr_head head;
-  int64_t classes;       /* outputs of HR_HEAD_CLASSES; else 0 */
-  bool logit_bias;       /* of the logits (GPT-J, Phi) or classes */
-  bool tied_embeddings;  /* the logits reuse the token embedding */
-  int64_t embedding_dim; /* width of the token embedding if not `hidden` (OPT 350M); 0: hidden */
+  int64_t classes;          /* outputs of HR_HEAD_CLASSES; else 0 */
+  bool logit_bias;          /* of the logits (GPT-J, Phi) or classes */
+  bool tied_embeddings;     /* the logits reuse the token embedding */
+  int64_t embedding_dim;    /* width of the token embedding if not `hidden` (OPT 350M); 0: hidden */
+  int64_t residual_streams; /* copies of the residual stream, mixed before and behind each mixer and network by weights
+                               computed of all of them (hyper-connections); 0: one, which is not mixed */
 
   /* Defaults from the short form ("b", "s", "t", "p"); 0: not given. */
   int64_t default_batch, default_sequence, default_tensor_parallel, default_pipeline_stages;

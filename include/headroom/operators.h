@@ -21,6 +21,8 @@ extern "C" {
   ROW(HR_OP_EMBEDDING_NORM, "embedding_norm", false)                     \
   ROW(HR_OP_EMBEDDING_DROPOUT, "embedding_dropout", false)               \
   ROW(HR_OP_EMBEDDING_PROJECTION_IN, "embedding_projection_in", false)   \
+  ROW(HR_OP_ATTENTION_HC_WEIGHTS, "attention_hc_weights", true)          \
+  ROW(HR_OP_ATTENTION_HC_PRE, "attention_hc_pre", true)                  \
   ROW(HR_OP_ATTENTION_NORM, "attention_norm", true)                      \
   ROW(HR_OP_ATTENTION_ALL_GATHER, "attention_all_gather", true)          \
   ROW(HR_OP_QKV_TRANSFORM, "qkv_transform", true)                        \
@@ -36,8 +38,11 @@ extern "C" {
   ROW(HR_OP_QK_NORM, "qk_norm", true)                                    \
   ROW(HR_OP_ROTARY, "rotary", true)                                      \
   ROW(HR_OP_K_ROTARY_COPY, "k_rotary_copy", true)                        \
+  ROW(HR_OP_COMPRESS_IN, "compress_in", true)                            \
+  ROW(HR_OP_COMPRESS, "compress", true)                                  \
   ROW(HR_OP_INDEX_Q, "index_q", true)                                    \
   ROW(HR_OP_INDEX_K, "index_k", true)                                    \
+  ROW(HR_OP_INDEX_COMPRESS, "index_compress", true)                      \
   ROW(HR_OP_INDEX_NORM, "index_norm", true)                              \
   ROW(HR_OP_INDEX_WEIGHTS, "index_weights", true)                        \
   ROW(HR_OP_INDEX_ROTARY, "index_rotary", true)                          \
@@ -51,7 +56,9 @@ extern "C" {
   ROW(HR_OP_ATTENTION_OVER_VALUE, "attention_over_value", true)          \
   ROW(HR_OP_ATTENTION, "attention", true)                                \
   ROW(HR_OP_O_ABSORB, "o_absorb", true)                                  \
+  ROW(HR_OP_O_ROTARY, "o_rotary", true)                                  \
   ROW(HR_OP_ATTENTION_GATE, "attention_gate", true)                      \
+  ROW(HR_OP_O_DOWN, "o_down", true)                                      \
   ROW(HR_OP_LINEAR_PROJECTION, "linear_projection", true)                \
   ROW(HR_OP_IN_PROJ, "in_proj", true)                                    \
   ROW(HR_OP_CONVOLUTION, "convolution", true)                            \
@@ -70,6 +77,8 @@ extern "C" {
   ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)            \
   ROW(HR_OP_ATTENTION_DROPOUT, "attention_dropout", true)                \
   ROW(HR_OP_ATTENTION_RESIDUAL, "attention_residual", true)              \
+  ROW(HR_OP_MLP_HC_WEIGHTS, "mlp_hc_weights", true)                      \
+  ROW(HR_OP_MLP_HC_PRE, "mlp_hc_pre", true)                              \
   ROW(HR_OP_MLP_NORM, "mlp_norm", true)                                  \
   ROW(HR_OP_MLP_ALL_GATHER, "mlp_all_gather", true)                      \
   ROW(HR_OP_ROUTER, "router", true)                                      \
@@ -100,6 +109,8 @@ extern "C" {
   ROW(HR_OP_MLP_DROPOUT, "mlp_dropout", true)                            \
   ROW(HR_OP_MLP_RESIDUAL, "mlp_residual", true)                          \
   ROW(HR_OP_PIPELINE_SEND, "pipeline_send", false)                       \
+  ROW(HR_OP_FINAL_HC_WEIGHTS, "final_hc_weights", false)                 \
+  ROW(HR_OP_FINAL_HC_PRE, "final_hc_pre", false)                         \
   ROW(HR_OP_FINAL_NORM, "final_norm", false)                             \
   ROW(HR_OP_LOGIT_ALL_GATHER, "logit_all_gather", false)                 \
   ROW(HR_OP_EMBEDDING_PROJECTION_OUT, "embedding_projection_out", false) \
@@ -139,46 +150,49 @@ typedef enum hr_pass {
 
 /* What operators hand to each other: enumerator, name. Each is [tokens, …] on one device; a layer's are those of the
  * layer that runs, but `hidden` goes from layer to layer. */
-#define HR_TENSOR_LIST(ROW)                                                                                  \
-  ROW(HR_TENSOR_NONE, "none")                                                                                \
-  ROW(HR_TENSOR_TOKENS, "tokens")       /* numbers of rows of the token embedding */                         \
-  ROW(HR_TENSOR_POSITIONS, "positions") /* of each token in its sequence */                                  \
-  ROW(HR_TENSOR_HIDDEN, "hidden")       /* the residual stream */                                            \
-  ROW(HR_TENSOR_NORMED, "normed")                                                                            \
-  ROW(HR_TENSOR_Q_LOW, "q_low")   /* between the two linear layers of an augmented Q, and of a latent one */ \
-  ROW(HR_TENSOR_KV_LOW, "kv_low") /* latents */                                                              \
-  ROW(HR_TENSOR_Q, "q")                                                                                      \
-  ROW(HR_TENSOR_K, "k")                                                                                      \
-  ROW(HR_TENSOR_V, "v")                                                                                      \
-  ROW(HR_TENSOR_INDEX_Q, "index_q")                                                                          \
-  ROW(HR_TENSOR_INDEX_K, "index_k")                                                                          \
-  ROW(HR_TENSOR_INDEX_WEIGHTS, "index_weights")                                                              \
-  ROW(HR_TENSOR_INDEX_SCORES, "index_scores")                                                                \
-  ROW(HR_TENSOR_CHOSEN_KEYS, "chosen_keys")                                                                  \
-  ROW(HR_TENSOR_SCORES, "scores")                                                                            \
-  ROW(HR_TENSOR_HEADS, "heads") /* attention's result, head by head */                                       \
-  ROW(HR_TENSOR_GATE, "gate")   /* of attention's result */                                                  \
-  ROW(HR_TENSOR_ATTENTION, "attention")                                                                      \
-  ROW(HR_TENSOR_SCAN_INPUT, "scan_input")                                                                    \
-  ROW(HR_TENSOR_SCAN_STEPS, "scan_steps") /* what the scan's steps depend on */                              \
-  ROW(HR_TENSOR_SCAN_HEADS, "scan_heads") /* the scan's result, head by head */                              \
-  ROW(HR_TENSOR_SCAN, "scan")                                                                                \
-  ROW(HR_TENSOR_ROUTER_LOGITS, "router_logits")                                                              \
-  ROW(HR_TENSOR_ROUTES, "routes")               /* experts of each token, and their weights */               \
-  ROW(HR_TENSOR_EXPERT_LATENT, "expert_latent") /* routed experts' inputs, and their weighted sum */         \
-  ROW(HR_TENSOR_DISPATCHED, "dispatched")                                                                    \
-  ROW(HR_TENSOR_EXPERT_UP, "expert_up")                                                                      \
-  ROW(HR_TENSOR_EXPERT_GATE, "expert_gate")                                                                  \
-  ROW(HR_TENSOR_EXPERT_ACTIVATED, "expert_activated")                                                        \
-  ROW(HR_TENSOR_EXPERTS, "experts") /* results of routed experts */                                          \
-  ROW(HR_TENSOR_SHARED_UP, "shared_up")                                                                      \
-  ROW(HR_TENSOR_SHARED_GATE, "shared_gate")                                                                  \
-  ROW(HR_TENSOR_SHARED_ACTIVATED, "shared_activated")                                                        \
-  ROW(HR_TENSOR_SHARED, "shared") /* results of shared experts */                                            \
-  ROW(HR_TENSOR_MLP_UP, "mlp_up")                                                                            \
-  ROW(HR_TENSOR_MLP_GATE, "mlp_gate")                                                                        \
-  ROW(HR_TENSOR_MLP_ACTIVATED, "mlp_activated")                                                              \
-  ROW(HR_TENSOR_MLP, "mlp")                                                                                  \
+#define HR_TENSOR_LIST(ROW)                                                                                          \
+  ROW(HR_TENSOR_NONE, "none")                                                                                        \
+  ROW(HR_TENSOR_TOKENS, "tokens")         /* numbers of rows of the token embedding */                               \
+  ROW(HR_TENSOR_POSITIONS, "positions")   /* of each token in its sequence */                                        \
+  ROW(HR_TENSOR_HIDDEN, "hidden")         /* the residual stream */                                                  \
+  ROW(HR_TENSOR_HC_WEIGHTS, "hc_weights") /* of the residual streams */                                              \
+  ROW(HR_TENSOR_COLLAPSED, "collapsed")   /* the weighted sum of the residual streams */                             \
+  ROW(HR_TENSOR_NORMED, "normed")                                                                                    \
+  ROW(HR_TENSOR_Q_LOW, "q_low")           /* between the two linear layers of an augmented Q, and of a latent one */ \
+  ROW(HR_TENSOR_KV_LOW, "kv_low")         /* latents */                                                              \
+  ROW(HR_TENSOR_COMPRESSED, "compressed") /* what compressed entries are made of */                                  \
+  ROW(HR_TENSOR_Q, "q")                                                                                              \
+  ROW(HR_TENSOR_K, "k")                                                                                              \
+  ROW(HR_TENSOR_V, "v")                                                                                              \
+  ROW(HR_TENSOR_INDEX_Q, "index_q")                                                                                  \
+  ROW(HR_TENSOR_INDEX_K, "index_k")                                                                                  \
+  ROW(HR_TENSOR_INDEX_WEIGHTS, "index_weights")                                                                      \
+  ROW(HR_TENSOR_INDEX_SCORES, "index_scores")                                                                        \
+  ROW(HR_TENSOR_CHOSEN_KEYS, "chosen_keys")                                                                          \
+  ROW(HR_TENSOR_SCORES, "scores")                                                                                    \
+  ROW(HR_TENSOR_HEADS, "heads") /* attention's result, head by head */                                               \
+  ROW(HR_TENSOR_GATE, "gate")   /* of attention's result */                                                          \
+  ROW(HR_TENSOR_ATTENTION, "attention")                                                                              \
+  ROW(HR_TENSOR_SCAN_INPUT, "scan_input")                                                                            \
+  ROW(HR_TENSOR_SCAN_STEPS, "scan_steps") /* what the scan's steps depend on */                                      \
+  ROW(HR_TENSOR_SCAN_HEADS, "scan_heads") /* the scan's result, head by head */                                      \
+  ROW(HR_TENSOR_SCAN, "scan")                                                                                        \
+  ROW(HR_TENSOR_ROUTER_LOGITS, "router_logits")                                                                      \
+  ROW(HR_TENSOR_ROUTES, "routes")               /* experts of each token, and their weights */                       \
+  ROW(HR_TENSOR_EXPERT_LATENT, "expert_latent") /* routed experts' inputs, and their weighted sum */                 \
+  ROW(HR_TENSOR_DISPATCHED, "dispatched")                                                                            \
+  ROW(HR_TENSOR_EXPERT_UP, "expert_up")                                                                              \
+  ROW(HR_TENSOR_EXPERT_GATE, "expert_gate")                                                                          \
+  ROW(HR_TENSOR_EXPERT_ACTIVATED, "expert_activated")                                                                \
+  ROW(HR_TENSOR_EXPERTS, "experts") /* results of routed experts */                                                  \
+  ROW(HR_TENSOR_SHARED_UP, "shared_up")                                                                              \
+  ROW(HR_TENSOR_SHARED_GATE, "shared_gate")                                                                          \
+  ROW(HR_TENSOR_SHARED_ACTIVATED, "shared_activated")                                                                \
+  ROW(HR_TENSOR_SHARED, "shared") /* results of shared experts */                                                    \
+  ROW(HR_TENSOR_MLP_UP, "mlp_up")                                                                                    \
+  ROW(HR_TENSOR_MLP_GATE, "mlp_gate")                                                                                \
+  ROW(HR_TENSOR_MLP_ACTIVATED, "mlp_activated")                                                                      \
+  ROW(HR_TENSOR_MLP, "mlp")                                                                                          \
   ROW(HR_TENSOR_LOGITS, "logits")
 
 typedef enum hr_step_tensor {

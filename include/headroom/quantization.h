@@ -18,6 +18,7 @@ extern "C" {
   ROW(HR_LINEAR_K, "k_proj")                             \
   ROW(HR_LINEAR_V, "v_proj")                             \
   ROW(HR_LINEAR_O, "o_proj")                             \
+  ROW(HR_LINEAR_O_DOWN, "o_a_proj")                      \
   ROW(HR_LINEAR_Q_DOWN, "q_a_proj")                      \
   ROW(HR_LINEAR_Q_UP, "q_b_proj")                        \
   ROW(HR_LINEAR_KV_DOWN, "kv_a_proj")                    \

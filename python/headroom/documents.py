@@ -92,6 +92,7 @@ class Model(Row):
     mlp_gated: Optional[bool]
     activation: str
     parallel_block: Optional[bool]
+    residual_streams: int
     positions: str
     rotary_dim: Optional[int]
     norm: str
@@ -110,6 +111,7 @@ class LayerGroup(Row):
     parallel_block: bool
     attention: Optional[AttentionLayer]
     latent: Optional[LatentLayer]
+    compressed: Optional[CompressedLayer]
     scan: Optional[ScanLayer]
     dense: Optional[DenseLayer]
     experts: Optional[ExpertLayer]
@@ -389,6 +391,23 @@ class LatentLayer(Row):
     index_topk: int
     index_heads: int
     index_dim: int
+
+
+@dataclass(frozen=True)
+class CompressedLayer(Row):
+    """The attention over compressed entries of a group of layers."""
+    q_heads: int
+    head_dim: int
+    rope_dim: int
+    q_rank: int
+    window: int
+    ratio: int
+    index_topk: int
+    index_heads: int
+    index_dim: int
+    o_groups: int
+    o_rank: int
+    overlaps: bool
 
 
 @dataclass(frozen=True)

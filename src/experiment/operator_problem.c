@@ -238,7 +238,8 @@ static hr_status grouped_problem(const hr_operator *op, hr_problem *problem, hr_
 hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                               hr_problem *problem, hr_error *error)
 {
-  if (op->id == HR_OP_INDEX_SCORE || op->id == HR_OP_INDEX_TOP_K)
+  if (op->id == HR_OP_INDEX_SCORE || op->id == HR_OP_INDEX_TOP_K || op->id == HR_OP_INDEX_COMPRESS ||
+      op->id == HR_OP_COMPRESS)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for this operator");
   switch (op->kind) {
   case HR_KIND_GEMM:

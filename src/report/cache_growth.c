@@ -31,7 +31,8 @@ static int64_t next_window(const hr_model *model, int64_t window)
 {
   int64_t next = 0;
   for (size_t i = 0; i < model->group_count; i++) {
-    int64_t own = model->groups[i].attention.window;
+    const hr_layer_group *group = &model->groups[i];
+    int64_t own = group->compressed.q_heads > 0 ? group->compressed.window : group->attention.window;
     if (own > window && (next == 0 || own < next))
       next = own;
   }

@@ -98,6 +98,7 @@ static const model_field model_fields[] = {
     COMMON("mlp_gated", dense.gated),
     FIELD(activation),
     COMMON("parallel_block", parallel_block),
+    FIELD(residual_streams),
     NAMED(positions),
     COMMON("rotary_dim", attention.rotary_dim),
     NAMED(norm),

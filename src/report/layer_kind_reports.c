@@ -124,6 +124,32 @@ static void latent_details(char *to, size_t size, const void *member)
     hr_append_item(to, size, "those of a layer before");
 }
 
+/* ---- attention over compressed entries ---- */
+
+#define FIELD(member) HR_FIELD(hr_mixer_compressed, member)
+static const hr_column compressed_fields[] = {
+    FIELD(q_heads),    FIELD(head_dim),    FIELD(rope_dim),  FIELD(q_rank),   FIELD(window), FIELD(ratio),
+    FIELD(index_topk), FIELD(index_heads), FIELD(index_dim), FIELD(o_groups), FIELD(o_rank), FIELD(overlaps),
+};
+#undef FIELD
+
+static void compressed_sizes(char *to, size_t size, const void *member)
+{
+  const hr_mixer_compressed *m = member;
+  hr_append_item(to, size, "%" PRId64 " head%s of %" PRId64 ", K is V", m->q_heads, hr_plural(m->q_heads), m->head_dim);
+  if (m->ratio > 0)
+    hr_append_item(to, size, "an entry for %" PRId64 " tokens", m->ratio);
+}
+
+static void compressed_details(char *to, size_t size, const void *member)
+{
+  const hr_mixer_compressed *m = member;
+  hr_append_item(to, size, "Q rank %" PRId64 ", window %" PRId64 ", sinks", m->q_rank, m->window);
+  if (m->index_topk > 0)
+    hr_append_item(to, size, "best %" PRId64 " entries, indexer %" PRId64 " head%s of %" PRId64, m->index_topk,
+                   m->index_heads, hr_plural(m->index_heads), m->index_dim);
+}
+
 /* ---- scan ---- */
 
 static const char *const recurrence_words[] = {[HR_RECURRENCE_NONE] = "none",
@@ -231,6 +257,8 @@ const hr_layer_kind_report hr_layer_kind_reports[HR_LAYER_KIND_REPORTS] = {
      HR_COUNT_OF(attention_fields), attention_sizes, attention_details},
     {&hr_mixer_latent_kind, "latent", offsetof(hr_layer_group, latent), latent_fields, HR_COUNT_OF(latent_fields),
      latent_sizes, latent_details},
+    {&hr_mixer_compressed_kind, "compressed", offsetof(hr_layer_group, compressed), compressed_fields,
+     HR_COUNT_OF(compressed_fields), compressed_sizes, compressed_details},
     {&hr_mixer_scan_kind, "scan", offsetof(hr_layer_group, scan), scan_fields, HR_COUNT_OF(scan_fields), scan_sizes,
      scan_details},
     {&hr_ffn_dense_kind, "dense", offsetof(hr_layer_group, dense), dense_fields, HR_COUNT_OF(dense_fields), dense_sizes,

@@ -16,7 +16,7 @@ typedef struct hr_layer_kind_report {
   void (*details)(char *to, size_t size, const void *member); /* and "gated" */
 } hr_layer_kind_report;
 
-#define HR_LAYER_KIND_REPORTS 5
+#define HR_LAYER_KIND_REPORTS 6
 extern const hr_layer_kind_report hr_layer_kind_reports[HR_LAYER_KIND_REPORTS];
 
 /** Value for a column: the member is an hr_qk_norm. */

@@ -75,6 +75,8 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
   const hr_refusal refusals[] = {
       {layer->latent.q_heads > 0 && layer->latent.rope_dim == 0, "latent attention without rotary positions"},
       {layer->latent.index_topk > 0 || m->index_topk > 0, "attention over keys that an indexer chooses"},
+      {layer->compressed.q_heads > 0, "attention over compressed entries"},
+      {model->residual_streams > 0, "several residual streams"},
       {layer->scan.heads > 0, "a recurrent mixer"},
       {hr_run_has_q8(model) && layer->latent.q_heads > 0, "latent attention with weights in q8_0"},
       {hr_run_has_q8(model) && layer->experts.experts > 0, "experts with weights in q8_0"},

@@ -54,12 +54,23 @@ static void expect_parameters(const hr_model *model)
          parameters.excluding_embeddings + parameters.embedding + parameters.position + parameters.logit);
 }
 
+static bool attends_twice(const hr_model *model)
+{
+  bool found = false;
+  for (size_t i = 0; i < model->group_count; i++)
+    found = found || model->groups[i].compressed.q_heads > 0;
+  return found;
+}
+
 static void expect_operator(const hr_operator *op, const hr_model *model)
 {
   char name[48];
   hr_operator_name(op, name, sizeof name);
   EXPECT(strlen(name) > 0 && strstr(name, "unknown") == NULL);
-  const bool repeats = op->id == HR_OP_MLP_NORM || op->id == HR_OP_MLP_POST_NORM; /* of networks beside each other */
+  const bool attends =
+      op->id >= HR_OP_ATTENTION_SCORE && op->id <= HR_OP_ATTENTION; /* to tokens and to entries, or with two mixers */
+  const bool norms = op->id == HR_OP_MLP_NORM || op->id == HR_OP_MLP_POST_NORM; /* of networks beside each other */
+  const bool repeats = norms || (attends && attends_twice(model));
   EXPECT(op->count >= 1 && op->count <= (repeats ? 3 : 1) * hr_model_layers(model));
   EXPECT(op->flops >= 0 && op->bytes >= 0);
   bool product = op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM || op->kind == HR_KIND_GROUPED_GEMM;
@@ -110,7 +121,7 @@ static bool has_cache(const hr_model *model)
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_mixer_attention *attention = &model->groups[i].attention;
     found = found || (attention->q_heads > 0 && !attention->shared_kv);
-    found = found || model->groups[i].latent.q_heads > 0;
+    found = found || model->groups[i].latent.q_heads > 0 || model->groups[i].compressed.q_heads > 0;
   }
   return found;
 }

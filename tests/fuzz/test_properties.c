@@ -47,6 +47,25 @@ static hr_mixer_attention likely_attention(const hr_model *model)
   m.sinks = between(0, 3) == 0;
   m.shared_kv = m.q_rank == 0 && between(0, 3) == 0;
   m.shared_k_norm = m.shared_kv && coin();
+  if (m.window == 0 && !m.shared_kv && coin()) {
+    m.index_block = between(1, 128);
+    m.index_topk = m.index_block * between(1, 32);
+    m.index_dim = between(1, 256);
+  }
+  return m;
+}
+
+static hr_mixer_compressed likely_compressed(void)
+{
+  hr_mixer_compressed m = {.o_groups = 1 << between(0, 3), .head_dim = between(1, 512), .q_rank = between(1, 4000)};
+  m.q_heads = m.o_groups * between(1, 16);
+  m.rope_dim = between(0, m.head_dim);
+  m.window = between(1, 500);
+  m.ratio = coin() ? between(1, 200) : 0;
+  m.overlaps = coin();
+  m.o_rank = between(1, 2000);
+  if (m.ratio > 0 && coin())
+    m.index_topk = between(1, 2000), m.index_heads = between(1, 64), m.index_dim = between(1, 256);
   return m;
 }
 
@@ -101,6 +120,8 @@ static hr_layer_group likely_group(const hr_model *model, bool first)
     layer.experts = likely_experts();
   if (between(0, 3) == 0)
     layer.scan = likely_scan();
+  if (!first && between(0, 5) == 0)
+    layer.compressed = likely_compressed();
   if (first)
     layer.attention.shared_kv = layer.attention.shared_k_norm = false;
   return layer;
@@ -124,6 +145,7 @@ static hr_model likely_model(void)
   model.tied_embeddings = coin();
   model.logit_bias = coin();
   model.embedding_dim = coin() ? between(1, 4096) : 0;
+  model.residual_streams = between(0, 3) == 0 ? between(1, 8) : 0;
   return model;
 }
 
@@ -215,6 +237,13 @@ static void absurd_models_are_refused_or_described(void **state)
         &layer->attention.v_dim,
         &layer->attention.q_rank,
         &layer->attention.window,
+        &layer->attention.index_topk,
+        &layer->attention.index_dim,
+        &layer->compressed.q_heads,
+        &layer->compressed.head_dim,
+        &layer->compressed.ratio,
+        &layer->compressed.index_dim,
+        &model.residual_streams,
         &layer->scan.heads,
         &layer->scan.state,
         &layer->scan.chunk,

@@ -177,10 +177,9 @@ static void a_member_out_of_range_is_named(void **state)
   model = good;
   model.groups[model.group_count++] = (hr_layer_group){.count = 1};
   assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
-  assert_string_equal(
-      error.message,
-      "groups[1]: has neither a mixer (attention.q_heads, latent.q_heads, scan.heads) nor a feed-forward network "
-      "(dense.width, experts.experts)");
+  assert_string_equal(error.message, "groups[1]: has neither a mixer (attention.q_heads, latent.q_heads, "
+                                     "compressed.q_heads, scan.heads) nor a feed-forward network "
+                                     "(dense.width, experts.experts)");
 
   model = good;
   model.vocabulary = (int64_t)1 << 40;

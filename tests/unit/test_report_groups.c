@@ -62,7 +62,7 @@ static void the_models_groups_have_the_documented_keys(void **state)
                                  {"norms", "i"},      {"parallel_block", "b"},
                                  {"attention", "on"}, {"dense", "on"},
                                  {"experts", "on"},   {"scan", "on"},
-                                 {"latent", "on"}};
+                                 {"latent", "on"},    {"compressed", "on"}};
   static const key_row attention_keys[] = {
       {"q_heads", "i"},       {"k_heads", "i"},       {"v_heads", "i"},      {"qk_dim", "i"},
       {"v_dim", "i"},         {"q_rank", "i"},        {"window", "i"},       {"window_kind", "sn"},

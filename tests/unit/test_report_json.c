@@ -6,11 +6,13 @@
 #include "report_json.h"
 
 static const key_row model_keys[] = {
-    {"name", "s"},          {"family", "s"},     {"layers", "i"},          {"hidden", "i"},        {"vocabulary", "i"},
-    {"max_positions", "i"}, {"q_heads", "i"},    {"k_heads", "i"},         {"v_heads", "i"},       {"qk_dim", "i"},
-    {"v_dim", "i"},         {"q_rank", "i"},     {"window", "i"},          {"window_layers", "i"}, {"mlp_width", "i"},
-    {"mlp_gated", "b"},     {"activation", "s"}, {"parallel_block", "b"},  {"positions", "s"},     {"rotary_dim", "i"},
-    {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}, {"quantization", "no"}, {"groups", "a"}};
+    {"name", "s"},       {"family", "s"},          {"layers", "i"},          {"hidden", "i"},
+    {"vocabulary", "i"}, {"max_positions", "i"},   {"q_heads", "i"},         {"k_heads", "i"},
+    {"v_heads", "i"},    {"qk_dim", "i"},          {"v_dim", "i"},           {"q_rank", "i"},
+    {"window", "i"},     {"window_layers", "i"},   {"mlp_width", "i"},       {"mlp_gated", "b"},
+    {"activation", "s"}, {"parallel_block", "b"},  {"positions", "s"},       {"rotary_dim", "i"},
+    {"norm", "s"},       {"qk_norm", "s"},         {"tied_embeddings", "b"}, {"quantization", "no"},
+    {"groups", "a"},     {"residual_streams", "i"}};
 static const key_row workload_keys[] = {{"phase", "s"},
                                         {"attention", "s"},
                                         {"dtype", "s"},

@@ -54,13 +54,15 @@ static void tensor(const enumeration *e, values *to)
 static bool splits_sequences(const hr_model *model)
 {
   for (size_t i = 0; i < model->group_count; i++) {
-    if (model->groups[i].scan.heads > 0)
+    const hr_layer_group *layer = &model->groups[i];
+    if (layer->scan.heads > 0 || layer->compressed.q_heads > 0 || layer->latent.index_topk > 0 ||
+        layer->attention.index_topk > 0)
       return false;
   }
   return true;
 }
 
-/* hr_workload has no context parallelism of scans. */
+/* hr_workload has no context parallelism of scans and of chosen or compressed keys. */
 static void context(const enumeration *e, values *to)
 {
   int64_t most = splits_sequences(e->state->model) ? DEGREE_MAX : 1;

@@ -46,7 +46,8 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   case HR_KIND_GEMM:
   case HR_KIND_GROUPED_GEMM: return HR_PART_LINEAR;
   case HR_KIND_BMM: /* with weights, or of the scores */
-    return op->id == HR_OP_Q_ABSORB || op->id == HR_OP_O_ABSORB ? HR_PART_LINEAR : HR_PART_ATTENTION;
+    return op->id == HR_OP_Q_ABSORB || op->id == HR_OP_O_ABSORB || op->id == HR_OP_O_DOWN ? HR_PART_LINEAR
+                                                                                          : HR_PART_ATTENTION;
   case HR_KIND_ATTENTION: return HR_PART_ATTENTION;
   case HR_KIND_SCAN: return HR_PART_SCAN;
   case HR_KIND_COMMUNICATION: return HR_PART_COMMUNICATION;
@@ -56,8 +57,11 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   case HR_OP_SOFTMAX: return HR_PART_SOFTMAX;
   case HR_OP_ROTARY:
   case HR_OP_K_ROTARY_COPY:
+  case HR_OP_O_ROTARY:
   case HR_OP_INDEX_ROTARY: return HR_PART_ROTARY;
-  case HR_OP_INDEX_TOP_K: return HR_PART_ATTENTION;
+  case HR_OP_INDEX_TOP_K:
+  case HR_OP_INDEX_COMPRESS:
+  case HR_OP_COMPRESS: return HR_PART_ATTENTION;
   case HR_OP_ROUTER_TOP_K:
   case HR_OP_DISPATCH:
   case HR_OP_COMBINE:
@@ -71,6 +75,9 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   case HR_OP_SOFTMAX_DROPOUT:
   case HR_OP_ATTENTION_DROPOUT:
   case HR_OP_MLP_DROPOUT: return HR_PART_DROPOUT;
+  case HR_OP_ATTENTION_HC_PRE:
+  case HR_OP_MLP_HC_PRE:
+  case HR_OP_FINAL_HC_PRE:
   case HR_OP_ATTENTION_RESIDUAL:
   case HR_OP_MLP_RESIDUAL: return HR_PART_RESIDUAL;
   case HR_OP_LOSS: return HR_PART_LOSS;

@@ -161,6 +161,7 @@ hr_status hr_finish_deci(hr_config *config, const hr_family *family, hr_model *m
 hr_status hr_finish_deepseek(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_deepseek_v2(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_deepseek_v32(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_deepseek_v4(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_glm_dsa(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_glm_lite(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_cohere2_moe(hr_config *config, const hr_family *family, hr_model *model);

@@ -94,7 +94,6 @@ static const type_row type_rows[] = {
     {"dots3_note", indexer},
     {"dots3_note_text", indexer},
     {"mistral_large4_text", indexer},
-    {"deepseek_v4", hyper_connections},
     {"hy_v4", hyper_connections},
     {"glm5_next_text", hyper_connections},
     {"longcat_flash", identity_experts},

@@ -3,13 +3,9 @@
 
 #include "base/error.h"
 
-/* The attention calls of a device: of chunked attention each chunk is a sequence of its own. */
-typedef struct attention_call {
-  int64_t batch, q_len, kv_len, window;
-} attention_call;
-
 /* Scores, softmax and attention over value through memory, over the whole q_len × kv_len rectangle. */
-static void unfused_attention(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
+static void unfused_attention(hr_operator_builder *builder, const hr_mixer_attention *m,
+                              const hr_attention_sequences *call)
 {
   hr_checked64 q = hr_times(hr_checked(call->batch), m->q_heads); /* below 2^40 each: both were checked */
   hr_checked64 k = hr_times(hr_checked(call->batch), m->k_heads);
@@ -42,7 +38,8 @@ static void unfused_attention(hr_operator_builder *builder, const hr_mixer_atten
   hr_read_cache(builder, cached_v);
 }
 
-static void fused_attention(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
+static void fused_attention(hr_operator_builder *builder, const hr_mixer_attention *m,
+                            const hr_attention_sequences *call)
 {
   hr_operator *op = hr_append_operator(builder, HR_OP_ATTENTION, HR_KIND_ATTENTION, HR_PASS_FORWARD);
   hr_attention *a = &op->attention;
@@ -67,8 +64,8 @@ static void fused_attention(hr_operator_builder *builder, const hr_mixer_attenti
 
 /* The whole chunks of a call over several, and the tokens behind them as a call of their own. Context-parallel devices
  * share the chunks. */
-static int64_t split_chunks(const attention_call *whole, int64_t chunk, int64_t devices, attention_call *chunks,
-                            attention_call *rest)
+static int64_t split_chunks(const hr_attention_sequences *whole, int64_t chunk, int64_t devices,
+                            hr_attention_sequences *chunks, hr_attention_sequences *rest)
 {
   int64_t tokens = whole->kv_len;
   *chunks = *rest = *whole;
@@ -79,13 +76,15 @@ static int64_t split_chunks(const attention_call *whole, int64_t chunk, int64_t 
   return rest->q_len;
 }
 
-typedef void (*append_fn)(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call);
+typedef void (*append_fn)(hr_operator_builder *builder, const hr_mixer_attention *m,
+                          const hr_attention_sequences *call);
 
 /* A sequence has 2·cp equal parts. The n-th device has the n-th part and the n-th from the end, so that all compute as
  * many unmasked scores; these are the calls of the first device. Source: Llama 3 (arXiv 2407.21783), section 3.3.2. */
-static void append_both_parts(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
+static void append_both_parts(hr_operator_builder *builder, const hr_mixer_attention *m,
+                              const hr_attention_sequences *call)
 {
-  attention_call first = *call, last = *call;
+  hr_attention_sequences first = *call, last = *call;
   first.q_len = last.q_len = call->q_len / 2;
   first.kv_len = first.q_len;
   if (first.window >= first.kv_len)
@@ -117,6 +116,13 @@ static int64_t keys_of_last(const hr_mixer_attention *m, int64_t tokens)
   return m->window_kind == HR_WINDOW_CHUNKED ? (tokens - 1) % m->window + 1 : hr_min64(m->window, tokens);
 }
 
+void hr_append_attention_call(hr_operator_builder *builder, const hr_mixer_attention *m,
+                              const hr_attention_sequences *call)
+{
+  bool fused = builder->workload->attention == HR_ATTENTION_FUSED;
+  (fused ? fused_attention : unfused_attention)(builder, m, call);
+}
+
 /* A window shortens what decode reads of the cache, and a fused kernel skips tiles outside it; unfused scores of a
  * sliding window are computed and masked afterwards. */
 void hr_append_attention(hr_operator_builder *builder, const hr_mixer_attention *m)
@@ -125,13 +131,13 @@ void hr_append_attention(hr_operator_builder *builder, const hr_mixer_attention 
   gather_keys(builder, m);
   append_fn append = fused ? fused_attention : unfused_attention;
   bool decode = builder->workload->phase == HR_PHASE_DECODE;
-  attention_call call = {
+  hr_attention_sequences call = {
       .batch = builder->workload->batch, .q_len = builder->shard.q_len, .kv_len = builder->shard.kv_len};
   bool window_counts = m->window > 0 && m->window < call.kv_len;
   if (decode) {
     call.kv_len = keys_of_last(m, call.kv_len);
   } else if (window_counts && m->window_kind == HR_WINDOW_CHUNKED) {
-    attention_call chunks, rest;
+    hr_attention_sequences chunks, rest;
     if (split_chunks(&call, m->window, builder->workload->context_parallel, &chunks, &rest) > 0)
       append(builder, m, &rest);
     append(builder, m, &chunks);

@@ -9,6 +9,15 @@
 /** Appends the attention over heads of `m`, one device's: as one kernel or as three, as the workload says. */
 void hr_append_attention(hr_operator_builder *builder, const hr_mixer_attention *m);
 
+/** Sequences of equal lengths that attention is computed of; a window of 0: all keys. */
+typedef struct hr_attention_sequences {
+  int64_t batch, q_len, kv_len, window;
+} hr_attention_sequences;
+
+/** The same for these sequences, on a device that has all of them. */
+void hr_append_attention_call(hr_operator_builder *builder, const hr_mixer_attention *m,
+                              const hr_attention_sequences *call);
+
 /** Bytes of the scores that a microbatch keeps for the backward pass. */
 hr_checked64 hr_saved_scores(const hr_layer_context *context, const hr_mixer_attention *m);
 

@@ -148,6 +148,14 @@ static bool same_latent(const hr_mixer_latent *a, const hr_mixer_latent *b)
          a->index_heads == b->index_heads && a->index_dim == b->index_dim;
 }
 
+static bool same_compressed(const hr_mixer_compressed *a, const hr_mixer_compressed *b)
+{
+  return a->q_heads == b->q_heads && a->head_dim == b->head_dim && a->rope_dim == b->rope_dim &&
+         a->q_rank == b->q_rank && a->window == b->window && a->ratio == b->ratio && a->overlaps == b->overlaps &&
+         a->index_topk == b->index_topk && a->index_heads == b->index_heads && a->index_dim == b->index_dim &&
+         a->o_groups == b->o_groups && a->o_rank == b->o_rank;
+}
+
 static bool same_scan(const hr_mixer_scan *a, const hr_mixer_scan *b)
 {
   return a->recurrence == b->recurrence && a->heads == b->heads && a->head_dim == b->head_dim &&
@@ -170,7 +178,7 @@ static uint64_t layer_changes(const hr_layer_group *a, const hr_layer_group *b)
 {
   uint64_t changes = attention_changes(&a->attention, &b->attention);
   bool mixers = same_indexer(&a->attention, &b->attention) && same_latent(&a->latent, &b->latent) &&
-                same_scan(&a->scan, &b->scan);
+                same_compressed(&a->compressed, &b->compressed) && same_scan(&a->scan, &b->scan);
   bool routing = a->experts.experts == b->experts.experts && a->experts.active == b->experts.active &&
                  a->experts.latent == b->experts.latent;
   changes |= a->count != b->count ? BIT(HR_CHANGED_LAYERS) : 0;
@@ -187,6 +195,7 @@ uint64_t hr_changes_between(const hr_model *before, const hr_workload *workload_
   changes |= before->hidden != after->hidden ? BIT(HR_CHANGED_HIDDEN) : 0;
   changes |= before->vocabulary < after->vocabulary ? BIT(HR_CHANGED_VOCABULARY) : 0;
   changes |= before->vocabulary > after->vocabulary ? BIT(HR_CHANGED_OTHER) : 0;
+  changes |= before->residual_streams != after->residual_streams ? BIT(HR_CHANGED_OTHER) : 0;
   if (before->group_count != after->group_count) /* reshaped layers lose groups of less than one layer */
     return changes | BIT(hr_model_layers(before) != hr_model_layers(after) ? HR_CHANGED_LAYERS : HR_CHANGED_OTHER);
   for (size_t i = 0; i < before->group_count; i++)

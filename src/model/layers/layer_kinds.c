@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const hr_layer_kind *const kinds[] = {
-    &hr_mixer_attention_kind, &hr_mixer_latent_kind, &hr_mixer_scan_kind, &hr_ffn_dense_kind, &hr_ffn_experts_kind,
+    &hr_mixer_attention_kind, &hr_mixer_latent_kind, &hr_mixer_compressed_kind,
+    &hr_mixer_scan_kind,      &hr_ffn_dense_kind,    &hr_ffn_experts_kind,
 };
 
 size_t hr_layer_kind_count(void)
@@ -48,6 +49,8 @@ bool hr_has_ffn(const hr_layer_group *layer)
 
 hr_mixer_attention hr_heads_of(const hr_layer_group *layer)
 {
+  if (layer->compressed.q_heads > 0)
+    return hr_compressed_heads(&layer->compressed);
   return layer->latent.q_heads > 0 ? hr_expanded_attention(&layer->latent) : layer->attention;
 }
 
@@ -95,6 +98,17 @@ static const struct {
     SIZE(latent.index_topk),
     SIZE(latent.index_heads),
     SIZE(latent.index_dim),
+    SIZE(compressed.q_heads),
+    SIZE(compressed.head_dim),
+    SIZE(compressed.rope_dim),
+    SIZE(compressed.q_rank),
+    SIZE(compressed.window),
+    SIZE(compressed.ratio),
+    SIZE(compressed.index_topk),
+    SIZE(compressed.index_heads),
+    SIZE(compressed.index_dim),
+    SIZE(compressed.o_groups),
+    SIZE(compressed.o_rank),
     SIZE(scan.heads),
     SIZE(scan.head_dim),
     SIZE(scan.groups),
@@ -141,6 +155,7 @@ static const struct {
     CHOICE(attention.v_is_k),
     CHOICE(latent.down_bias),
     CHOICE(latent.output_bias),
+    CHOICE(compressed.overlaps),
     CHOICE(scan.recurrence),
     CHOICE(scan.in_bias),
     CHOICE(scan.out_bias),
@@ -213,7 +228,7 @@ hr_status hr_check_layer(const hr_layer_group *layer, hr_error *error)
   HR_TRY(hr_check_at_most("norms", layer->norms, "the most a layer can have", 8, error));
   if (!hr_has_mixer(layer) && !hr_has_ffn(layer))
     return hr_fail(error, HR_ERROR_INVALID,
-                   "has neither a mixer (attention.q_heads, latent.q_heads, scan.heads) nor a "
+                   "has neither a mixer (attention.q_heads, latent.q_heads, compressed.q_heads, scan.heads) nor a "
                    "feed-forward network (dense.width, experts.experts)");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (kinds[i]->present(layer))

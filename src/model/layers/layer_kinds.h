@@ -62,6 +62,7 @@ const hr_layer_kind *hr_layer_kind_at(size_t index); /* see hr_layer_kind_count(
 
 extern const hr_layer_kind hr_mixer_attention_kind;
 extern const hr_layer_kind hr_mixer_latent_kind;
+extern const hr_layer_kind hr_mixer_compressed_kind;
 extern const hr_layer_kind hr_mixer_scan_kind;
 extern const hr_layer_kind hr_ffn_dense_kind;
 extern const hr_layer_kind hr_ffn_experts_kind;
@@ -72,7 +73,11 @@ hr_mixer_attention hr_expanded_attention(const hr_mixer_latent *m);
 /** The attention of its absorbed form: one K head, which begins with the V head. */
 hr_mixer_attention hr_absorbed_attention(const hr_mixer_latent *m);
 
-/** The heads of a layer: of its attention, or of the expanded form of its latent attention; zeros if it has neither. */
+/** The attention of a compressed mixer: one K head, which is the V head. */
+hr_mixer_attention hr_compressed_heads(const hr_mixer_compressed *m);
+
+/** The heads of a layer: of its attention, of the expanded form of its latent attention or of its compressed one; zeros
+ *  if it has none. */
 hr_mixer_attention hr_heads_of(const hr_layer_group *layer);
 
 /** Mixers of the layer. */

@@ -36,7 +36,7 @@ int64_t hr_model_layers(const hr_model *model)
 
 static bool has_attention(const hr_layer_group *layer)
 {
-  return layer->attention.q_heads > 0 || layer->latent.q_heads > 0;
+  return layer->attention.q_heads > 0 || layer->latent.q_heads > 0 || layer->compressed.q_heads > 0;
 }
 
 const hr_layer_group *hr_model_main_group(const hr_model *model)
@@ -61,6 +61,7 @@ static hr_status check_sizes(const hr_model *m, hr_error *error)
       {"max_positions", m->max_positions, 0},
       {"position_rows", m->position_rows, 0},
       {"embedding_dim", m->embedding_dim, 0},
+      {"residual_streams", m->residual_streams, 0},
       {"classes", m->classes, m->head == HR_HEAD_CLASSES ? 1 : 0},
       {"default_batch", m->default_batch, 0},
       {"default_sequence", m->default_sequence, 0},
@@ -69,7 +70,7 @@ static hr_status check_sizes(const hr_model *m, hr_error *error)
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     HR_TRY(hr_check_range(sizes[i].name, sizes[i].value, sizes[i].least, error));
-  return HR_OK;
+  return hr_check_at_most("residual_streams", m->residual_streams, "the most a model can have", 64, error);
 }
 
 static hr_status check_groups(const hr_model *model, hr_error *error)

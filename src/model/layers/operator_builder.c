@@ -97,6 +97,7 @@ static const struct {
     {HR_OP_INDEX_K, HR_LINEAR_INDEX_K},
     {HR_OP_IN_PROJ, HR_LINEAR_IN_PROJ},
     {HR_OP_OUT_PROJ, HR_LINEAR_OUT_PROJ},
+    {HR_OP_O_DOWN, HR_LINEAR_O_DOWN},
     {HR_OP_LINEAR_PROJECTION, HR_LINEAR_O},
     {HR_OP_MLP_UP, HR_LINEAR_UP},
     {HR_OP_MLP_GATE, HR_LINEAR_GATE},
@@ -200,6 +201,20 @@ void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t r
       .m = rows, .n = outputs, .k = inputs, .transpose_b = true, .matrices_a = 1, .matrices_b = 1, .matrices_c = 1};
   hr_append_gemm(builder, id, HR_KIND_GEMM, HR_PASS_FORWARD, &sizes);
   quantize(builder, rows, outputs, inputs, 1);
+}
+
+void hr_append_group_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t groups,
+                            int64_t outputs, int64_t inputs)
+{
+  hr_gemm_sizes sizes = {.m = rows,
+                         .n = outputs,
+                         .k = inputs,
+                         .transpose_b = true,
+                         .matrices_a = groups,
+                         .matrices_b = groups,
+                         .matrices_c = groups};
+  hr_append_gemm(builder, id, HR_KIND_BMM, HR_PASS_FORWARD, &sizes);
+  quantize(builder, rows * groups, outputs, inputs, groups); /* as many elements as O, which was checked */
 }
 
 /* Forward and gradients of an expert have the same three matrices, one of them the result: equal FLOPs and bytes. */

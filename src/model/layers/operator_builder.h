@@ -69,6 +69,10 @@ bool hr_shares_input(hr_operator_id id);
 /** A linear layer y = x Wᵀ over `rows` rows. Here and below its weights are read in their own format. */
 void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs);
 
+/** A linear layer of each of so many groups of columns, as one batched GEMM. */
+void hr_append_group_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t groups,
+                            int64_t outputs, int64_t inputs);
+
 /** The last operator reads `cached` elements of a KV cache, in decode in the cache's own format. */
 void hr_read_cache(hr_operator_builder *builder, hr_checked64 cached);
 

@@ -10,6 +10,25 @@ static hr_checked64 hidden_norms(const hr_model *m, int64_t norms)
   return hr_times(hr_times(hr_checked(m->hidden), (m->norm_weight ? 1 : 0) + (m->norm_weight && m->norm_bias)), norms);
 }
 
+/* The `count` weights of residual streams need a linear layer of all streams with a bias, and a scale for each of
+ * `kinds`. */
+static hr_checked64 connection(const hr_model *m, int64_t count, int64_t kinds)
+{
+  hr_checked64 linear = hr_times(hr_plus(hr_times(hr_checked(m->hidden), m->residual_streams), hr_checked(1)), count);
+  return m->residual_streams == 0 ? hr_checked(0) : hr_plus(linear, hr_checked(kinds));
+}
+
+/* Before and behind a mixer or network (arXiv 2512.24880): weights of its input, of its output and of the streams. */
+static hr_checked64 layer_connection(const hr_model *m)
+{
+  return connection(m, m->residual_streams * (2 + m->residual_streams), 3);
+}
+
+hr_checked64 hr_final_connection(const hr_model *m)
+{
+  return m->final_norm ? connection(m, m->residual_streams, 1) : hr_checked(0);
+}
+
 static hr_layer_parameters count_layer(const hr_model *model, const hr_layer_group *layer)
 {
   hr_layer_parameters of_layer = {.norm = hidden_norms(model, layer->norms)};
@@ -17,6 +36,10 @@ static hr_layer_parameters count_layer(const hr_model *model, const hr_layer_gro
     if (hr_layer_kind_at(i)->present(layer))
       hr_layer_kind_at(i)->parameters(model, layer, &of_layer);
   }
+  if (hr_has_mixer(layer))
+    of_layer.attention = hr_plus(of_layer.attention, layer_connection(model));
+  if (hr_has_ffn(layer))
+    of_layer.mlp = hr_plus(of_layer.mlp, layer_connection(model));
   return of_layer;
 }
 
@@ -36,6 +59,7 @@ hr_checked64 hr_count_routed(const hr_model *model, const hr_layer_group *layer)
 static hr_layer_parameters count_layers(const hr_model *model)
 {
   hr_layer_parameters sum = {.norm = hidden_norms(model, model->final_norm + model->embedding_norm)};
+  sum.norm = hr_plus(sum.norm, hr_final_connection(model));
   for (size_t i = 0; i < model->group_count; i++) {
     int64_t count = model->groups[i].count;
     hr_layer_parameters of_layer = count_layer(model, &model->groups[i]);

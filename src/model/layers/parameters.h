@@ -16,4 +16,7 @@ hr_checked64 hr_count_layer(const hr_model *model, const hr_layer_group *layer);
 /** Parameters of the layer's routed experts. */
 hr_checked64 hr_count_routed(const hr_model *model, const hr_layer_group *layer);
 
+/** Parameters of the weights by which several residual streams are summed before the final norm. */
+hr_checked64 hr_final_connection(const hr_model *model);
+
 #endif

@@ -103,7 +103,8 @@ static bool has_scans(const hr_model *model)
 static bool has_chosen_keys(const hr_model *model)
 {
   for (size_t i = 0; i < model->group_count; i++) {
-    if (model->groups[i].latent.index_topk > 0 || model->groups[i].attention.index_topk > 0)
+    const hr_layer_group *layer = &model->groups[i];
+    if (layer->latent.index_topk > 0 || layer->attention.index_topk > 0 || layer->compressed.q_heads > 0)
       return true;
   }
   return false;
@@ -120,7 +121,8 @@ static hr_status check_context_parallel(const hr_workload *workload, const hr_mo
   if (has_scans(model))
     return hr_fail(error, HR_ERROR_INVALID, "context_parallel: layers with scans are not supported");
   if (has_chosen_keys(model))
-    return hr_fail(error, HR_ERROR_INVALID, "context_parallel: keys that an indexer chooses are not supported");
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "context_parallel: keys that an indexer chooses and compressed ones are not supported");
   if (workload->sequence % (2 * cp) != 0)
     return hr_fail(error, HR_ERROR_INVALID,
                    "context_parallel: sequence, %" PRId64 ", is not a multiple of 2 · %" PRId64
@@ -208,6 +210,8 @@ static hr_status check_cache(const hr_workload *workload, const hr_model *model,
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->attention.index_dim, error));
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->latent.kv_rank + layer->latent.rope_dim, error));
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->latent.index_dim, error));
+    HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->compressed.head_dim, error));
+    HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->compressed.index_dim, error));
   }
   return HR_OK;
 }

@@ -22,13 +22,19 @@ static int64_t element_bytes(const hr_workload *workload)
   return (int64_t)hr_dtype_bytes(workload->dtype);
 }
 
+static int64_t streams_of(const hr_model *model)
+{
+  return hr_max64(model->residual_streams, 1);
+}
+
 /* Counts the bytes that a layer saves if it is not recomputed whole. */
 static hr_checked64 saved_for_backward(const hr_layer_context *c)
 {
   const hr_layer_group *layer = c->layer;
   int64_t blocks = hr_has_mixer(layer) + hr_has_ffn(layer);
   bool one_input = layer->parallel_block && layer->norms == 1;
-  hr_checked64 hidden = hr_times(hr_checked(c->model->hidden), layer->norms + (one_input ? 1 : blocks));
+  hr_checked64 hidden = hr_times(hr_checked(c->model->hidden),
+                                 layer->norms + (one_input ? 1 : blocks) + blocks * (streams_of(c->model) - 1));
   hr_checked64 masks = hr_times(hr_checked(c->workload->dropout ? c->model->hidden : 0), blocks);
   hr_checked64 per_token = hr_plus(hr_times(hidden, element_bytes(c->workload)), masks);
   hr_checked64 sum = hr_times(per_token, c->shard->stream_rows);
@@ -43,7 +49,8 @@ hr_checked64 hr_saved_by_layer(const hr_layer_context *c)
 {
   if (c->workload->recompute != HR_RECOMPUTE_FULL)
     return saved_for_backward(c);
-  return hr_times(hr_times(hr_checked(c->model->hidden), element_bytes(c->workload)), c->shard->stream_rows);
+  hr_checked64 token = hr_times(hr_checked(c->model->hidden), streams_of(c->model));
+  return hr_times(hr_times(token, element_bytes(c->workload)), c->shard->stream_rows);
 }
 
 /* K and V of the other context-parallel devices, and in training their gradients. */
@@ -113,7 +120,7 @@ hr_checked64 hr_peak_activation_bytes(const hr_model *model, const hr_workload *
     const hr_layer_context context = {model, workload, shard, &share};
     largest = hr_larger(largest, hr_plus(largest_of_layer(&context), gathered_keys(&context)));
   }
-  hr_checked64 residual = hr_times(hr_checked(model->hidden), shard->stream_rows);
+  hr_checked64 residual = hr_times(hr_times(hr_checked(model->hidden), streams_of(model)), shard->stream_rows);
   return hr_times(hr_plus(residual, largest), element_bytes(workload));
 }
 

@@ -96,16 +96,27 @@ static hr_checked64 states_per_sequence(const hr_model *model, const hr_workload
   return sum;
 }
 
+/* What a sequence adds in a layer. Compressed entries count in part, as if a token added its share of one. */
+static hr_checked64 layer_growth(const hr_layer_group *layer, int64_t from, int64_t to)
+{
+  const hr_mixer_compressed *m = &layer->compressed;
+  hr_layer_group kept = *layer;
+  kept.compressed.ratio = 0;
+  hr_checked64 before = hr_layer_cache_elements(&kept, from), after = hr_layer_cache_elements(&kept, to);
+  hr_checked64 shares = hr_checked(0);
+  if (m->q_heads > 0 && m->ratio > 0)
+    shares = hr_times(hr_checked(m->head_dim + (m->index_heads > 0 ? m->index_dim : 0)), to - from);
+  shares.value = shares.overflow ? 0 : shares.value / hr_max64(m->ratio, 1);
+  return hr_plus(hr_plus(after, hr_times(before, -1)), shares);
+}
+
 /* What a sequence adds in all layers from a number of tokens to another; a head that several devices hold counts
  * once. */
 static hr_checked64 cache_growth(const hr_model *model, const hr_workload *workload, int64_t from, int64_t to)
 {
   hr_checked64 sum = hr_checked(0);
-  for (size_t i = 0; i < model->group_count; i++) {
-    const hr_layer_group *layer = &model->groups[i];
-    hr_checked64 before = hr_layer_cache_elements(layer, from), after = hr_layer_cache_elements(layer, to);
-    sum = hr_plus(sum, hr_times(hr_plus(after, hr_times(before, -1)), layer->count));
-  }
+  for (size_t i = 0; i < model->group_count; i++)
+    sum = hr_plus(sum, hr_times(layer_growth(&model->groups[i], from, to), model->groups[i].count));
   return hr_kv_bytes(workload->kv_cache, workload->dtype, sum);
 }
 

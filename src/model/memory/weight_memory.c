@@ -52,7 +52,8 @@ static void count_ends(const hr_model *model, const hr_shard *shard, const hr_pa
                        int64_t *last)
 {
   int64_t norm = model->norm_weight ? model->hidden * (model->norm_bias ? 2 : 1) : 0;
-  int64_t final_norm = model->final_norm ? norm : 0, embedding_norm = model->embedding_norm ? norm : 0;
+  int64_t final_norm = (model->final_norm ? norm : 0) + hr_final_connection(model).value,
+          embedding_norm = model->embedding_norm ? norm : 0;
   int64_t table = shard->vocabulary * shard->embedding_dim;
   int64_t projection = (all->embedding - table) / 2; /* one of two: before the layers, after them */
   *first = table + projection + all->position + embedding_norm;

@@ -175,6 +175,8 @@ static int64_t cached_bytes(const hr_model *model, const hr_workload *workload, 
   const hr_attention *a = &op->attention;
   if (workload->phase != HR_PHASE_PREFILL || op->kind != HR_KIND_ATTENTION || op->latent || op->id == HR_OP_INDEX_SCORE)
     return 0;
+  if (hr_model_main_group(model)->compressed.q_heads > 0) /* its norm and its compressors write into the cache */
+    return 0;
   hr_checked64 token = hr_plus(hr_times(hr_checked(a->k_heads), a->qk_dim), hr_times(hr_checked(a->v_heads), a->v_dim));
   if (latent->q_heads > 0) /* the cache has the latents */
     token = hr_checked(latent->kv_rank + latent->rope_dim);

@@ -13,6 +13,11 @@
 
 #include <headroom/experimental/operators.h>
 
+static int64_t streams_of(const hr_model *model)
+{
+  return hr_max64(model->residual_streams, 1);
+}
+
 static hr_checked64 rows_of(const hr_operator_builder *builder, int64_t columns)
 {
   return hr_times(hr_checked(builder->shard.rows), columns);
@@ -46,8 +51,9 @@ static void embedding(hr_operator_builder *builder)
   hr_checked64 positions = hr_checked(0);
   if (model->positions == HR_POSITIONS_LEARNED)
     positions = hr_times(hr_checked(builder->shard.q_len), model->hidden);
-  hr_append_traffic(builder, HR_OP_EMBEDDING, HR_KIND_MEMORY, width, hr_plus(hr_times(tokens, 2), positions),
-                    hr_plus(hr_times(tokens, 3), hr_times(positions, 2)));
+  hr_append_traffic(builder, HR_OP_EMBEDDING, HR_KIND_MEMORY, width,
+                    hr_plus(hr_times(tokens, 1 + streams_of(model)), positions),
+                    hr_plus(hr_times(tokens, 2 + streams_of(model)), hr_times(positions, 2)));
   add_up_embedding(builder);
   if (model->embedding_norm)
     hr_append_norm(builder, HR_OP_EMBEDDING_NORM, hr_checked(builder->shard.stream_rows), width);
@@ -92,9 +98,30 @@ static void reduce(hr_operator_builder *builder, hr_operator_id all_reduce, hr_o
     hr_append_communication(builder, all_reduce, HR_ALL_REDUCE, t, message, hr_times(message, inputs));
 }
 
-/* Reads the terms and writes their sum; backward sums as many gradients. */
+/* Weights of all streams for each token, by one linear layer of all of them, and the weighted sum that a block reads.
+ * Norm, sigmoids and Sinkhorn iterations are of so few numbers that they are left out. */
+static void collapse(hr_operator_builder *builder, hr_operator_id weights, hr_operator_id sum, int64_t count)
+{
+  const int64_t n = builder->model->residual_streams, hidden = builder->model->hidden;
+  hr_checked64 elements = hr_times(hr_checked(builder->shard.stream_rows), hidden);
+  if (n == 0)
+    return;
+  hr_append_linear(builder, weights, builder->shard.stream_rows, count, n * hidden);
+  hr_append_traffic(builder, sum, HR_KIND_MEMORY, hidden, hr_times(elements, n + 1), hr_times(elements, 2 * n + 1));
+}
+
+/* Weights of a block: of its input, of its output in each stream, and of each stream in each. */
+static int64_t hc_weights(const hr_operator_builder *builder)
+{
+  const int64_t n = builder->model->residual_streams;
+  return n * (2 + n);
+}
+
+/* Reads the terms and writes their sum; backward sums as many gradients. Several streams are all read and written, the
+ * other terms are read once. */
 static void residual(hr_operator_builder *builder, hr_operator_id id, int64_t terms)
 {
+  terms += 2 * (streams_of(builder->model) - 1);
   hr_append_rowwise(builder, id, hr_checked(builder->shard.stream_rows), builder->model->hidden, terms + 1, terms + 1);
 }
 
@@ -127,6 +154,7 @@ static layer_norms norms_of(const hr_layer_group *layer)
 
 static void mixer_block(hr_operator_builder *builder, const layer_norms *norms, bool parallel)
 {
+  collapse(builder, HR_OP_ATTENTION_HC_WEIGHTS, HR_OP_ATTENTION_HC_PRE, hc_weights(builder));
   hidden_norms(builder, HR_OP_ATTENTION_NORM, norms->before_mixer);
   gather_tokens(builder, HR_OP_ATTENTION_ALL_GATHER, parallel && builder->layer->norms > 1 ? 2 : 1);
   append_kinds(builder, true);
@@ -148,6 +176,8 @@ static bool has_split_ffn(const hr_operator_builder *builder)
 
 static void ffn_block(hr_operator_builder *builder, const layer_norms *norms, bool parallel)
 {
+  if (!parallel)
+    collapse(builder, HR_OP_MLP_HC_WEIGHTS, HR_OP_MLP_HC_PRE, hc_weights(builder));
   hidden_norms(builder, HR_OP_MLP_NORM, norms->before_ffn);
   if (!parallel && has_split_ffn(builder))
     gather_tokens(builder, HR_OP_MLP_ALL_GATHER, 1);
@@ -181,7 +211,8 @@ static void layers(hr_operator_builder *builder, const hr_layer_group *group)
 static void send_to_next_stage(hr_operator_builder *builder)
 {
   const hr_workload *w = builder->workload;
-  hr_checked64 message = hr_times(hr_checked(builder->shard.stream_rows), builder->model->hidden);
+  hr_checked64 token = hr_times(hr_checked(builder->model->hidden), streams_of(builder->model));
+  hr_checked64 message = hr_times(token, builder->shard.stream_rows);
   if (w->pipeline_stages == 1)
     return;
   hr_append_communication(builder, HR_OP_PIPELINE_SEND, HR_POINT_TO_POINT, 2, message, message);
@@ -193,8 +224,10 @@ static void head(hr_operator_builder *builder)
 {
   const hr_model *model = builder->model;
   const hr_shard *shard = &builder->shard;
-  if (model->final_norm)
+  if (model->final_norm) {
+    collapse(builder, HR_OP_FINAL_HC_WEIGHTS, HR_OP_FINAL_HC_PRE, model->residual_streams);
     hidden_norms(builder, HR_OP_FINAL_NORM, 1);
+  }
   if (model->head != HR_HEAD_NONE)
     gather_tokens(builder, HR_OP_LOGIT_ALL_GATHER, 1);
   if (shard->embedding_dim != model->hidden)

@@ -54,7 +54,7 @@ static bool takes_experts(const hr_model *model, const hr_ffn_experts *m, const 
 static bool takes_layers(const hr_model *model, const hr_layer_group *g, const hr_workload *w)
 {
   const hr_mixer_attention *a = &g->attention;
-  const bool alone = g->scan.heads == 0 && g->latent.q_heads == 0 && !a->output_gate &&
+  const bool alone = g->scan.heads == 0 && g->latent.q_heads == 0 && g->compressed.q_heads == 0 && !a->output_gate &&
                      (g->experts.experts == 0 || g->dense.width == 0);
   return alone && takes_heads(a, &model->numerics) && (a->qk_norm == HR_QK_NORM_NONE || model->norm == HR_NORM_RMS) &&
          takes_experts(model, &g->experts, w) && g->norms <= 2 && !g->norms_behind &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MiniMax-M3: layers whose indexer chooses blocks of keys for each K head. Fields have the names of MiniMax's files, most
- * of them in an object, or of transformers'; the object counts. */
+/* MiniMax-M3 has layers whose indexer chooses blocks of keys for each K head. Fields have the names of MiniMax's files,
+ * most of them in an object, or of transformers'; the object counts. */
 #include "model/config/config_experts.h"
 #include "model/layers/sizes.h"
 

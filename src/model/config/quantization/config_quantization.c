@@ -159,6 +159,8 @@ static uint8_t format_of(const module_lists *lists, int64_t layer, hr_linear_id 
   const hr_stored_formats *stored = lists->stored;
   if ((stored->experts_only && !is_expert(id)) || is_named(&lists->named[0], layer, id))
     return 0;
+  if (stored->experts > 0 && is_expert(id))
+    return stored->experts;
   for (size_t i = 1; i <= stored->quantization.format_count; i++) {
     if (!lists->named[i].linears || is_named(&lists->named[i], layer, id))
       return (uint8_t)i;
@@ -323,6 +325,31 @@ static const char *assumed_method(const json_t *object)
   return bitsandbytes ? "bitsandbytes" : modelopt ? "modelopt" : NULL;
 }
 
+/* Routed experts of DeepSeek-V4 beside other linear layers in fp8: pairs of E2M1 with an E8M0 scale of 32 inputs
+ * (transformers 5.17, FP8Experts). A format that the quantization itself names counts. */
+static hr_status read_expert_dtype(hr_config *config, const char *method, hr_stored_formats *stored)
+{
+  static const char field[] = "expert_dtype";
+  const char *dtype;
+  if (!hr_json_has(&config->json, field) || strcmp(method, "fp8") != 0 || stored->experts > 0)
+    return HR_OK;
+  HR_TRY(hr_config_text(config, field, NULL, &dtype));
+  if (strcmp(dtype, "fp8") == 0)
+    return HR_OK;
+  if (strcmp(dtype, "fp4") != 0)
+    return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "\"%.40s\" is not supported, only fp4 and fp8",
+                        dtype);
+  stored->quantization.formats[stored->quantization.format_count++] =
+      (hr_weight_format){.name = "mxfp4",
+                         .bits = 4,
+                         .block_inputs = 32,
+                         .block_outputs = 1,
+                         .block_bits = 8,
+                         .activations = HR_ACTIVATIONS_FP8};
+  stored->experts = (uint8_t)stored->quantization.format_count;
+  return HR_OK;
+}
+
 hr_status hr_config_quantization(hr_config *config, hr_model *model)
 {
   const char *field, *method;
@@ -336,5 +363,6 @@ hr_status hr_config_quantization(hr_config *config, hr_model *model)
   hr_stored_formats stored = {.logit = false};
   HR_TRY(hr_json_string_or(&q, "quant_method", assumed_method(object), &method));
   HR_TRY(hr_read_stored_formats(&q, method, &stored));
+  HR_TRY(read_expert_dtype(config, method, &stored));
   return apply(&q, &stored, model);
 }

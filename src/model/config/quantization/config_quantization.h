@@ -13,6 +13,7 @@ typedef struct hr_stored_formats {
   const json_t *excluded;                       /* patterns of modules that are not quantized; NULL: none */
   const json_t *targets[HR_WEIGHT_FORMATS_MAX]; /* patterns of modules that have each format; NULL: all */
   const json_t *modules;                        /* an object of modules with a format of each (ModelOpt); NULL: none */
+  uint8_t experts;                              /* number of the format of routed experts; 0: that of the others */
   bool experts_only;                            /* other linear layers are not quantized */
   bool logit;                                   /* the logits are quantized where they are not excluded */
 } hr_stored_formats;

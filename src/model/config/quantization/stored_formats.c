@@ -136,6 +136,25 @@ static hr_status read_bitsandbytes(const hr_json_reader *q, hr_stored_formats *s
   return HR_OK;
 }
 
+/* Routed experts in NVFP4 beside other linear layers in fp8 (NVIDIA's DeepSeek-V4). */
+static hr_status read_moe_format(const hr_json_reader *q, hr_stored_formats *stored)
+{
+  static const char field[] = "moe_quant_algo";
+  const char *algorithm;
+  HR_TRY(hr_json_string_or(q, field, "", &algorithm));
+  if (algorithm[0] == '\0')
+    return HR_OK;
+  if (strcmp(algorithm, "NVFP4") != 0)
+    return unsupported(q, field, "is not supported, only NVFP4");
+  hr_weight_format *format = add_format(stored, "nvfp", 4);
+  format->block_inputs = 16;
+  format->block_bits = 8;
+  format->matrix_bytes = 8;
+  format->activations = HR_ACTIVATIONS_FP4;
+  stored->experts = (uint8_t)stored->quantization.format_count;
+  return HR_OK;
+}
+
 /* weight_scale_inv: fp32 for each block, or one for the matrix; a static scale of the activations is one more.
  * (transformers, quantizer_finegrained_fp8; DeepSeek-V3, arXiv 2412.19437, section 3.3.2) */
 static hr_status read_fp8(const hr_json_reader *q, hr_stored_formats *stored)
@@ -150,6 +169,7 @@ static hr_status read_fp8(const hr_json_reader *q, hr_stored_formats *stored)
   stored->excluded = json_object_get(q->object, "modules_to_not_convert");
   if (!stored->excluded)
     stored->excluded = json_object_get(q->object, "ignored_layers");
+  HR_TRY(read_moe_format(q, stored));
   if (!hr_json_has(q, "weight_block_size"))
     return HR_OK;
   const json_t *block = json_object_get(q->object, "weight_block_size");
