@@ -146,6 +146,8 @@ static hr_model likely_model(void)
   model.logit_bias = coin();
   model.embedding_dim = coin() ? between(1, 4096) : 0;
   model.residual_streams = between(0, 3) == 0 ? between(1, 8) : 0;
+  for (size_t i = 0; i < model.group_count && model.residual_streams > 0; i++)
+    model.groups[i].parallel_block = false;
   return model;
 }
 

@@ -73,7 +73,7 @@ static void make_parallel(const hr_model *model, parallel_form *form)
       continue;
     if (layer->parallel_block) {
       form->parallel += layer->count;
-    } else if (layer->norms != 2) {
+    } else if (layer->norms != 2 || model->residual_streams > 0) {
       form->norms = layer->norms;
       form->without += layer->count;
     } else {
@@ -86,7 +86,10 @@ static void make_parallel(const hr_model *model, parallel_form *form)
 
 static void report_no_parallel_form(hr_advice_context *context, const parallel_form *form)
 {
-  if (form->without > 0)
+  if (form->model.residual_streams > 0)
+    hr_add_satisfied(context, NORMS_AND_RESIDUALS, "sequential layers",
+                     "a layer with several residual streams has no known parallel form");
+  else if (form->without > 0)
     hr_add_satisfied(context, NORMS_AND_RESIDUALS, "sequential layers",
                      "a layer with %" PRId64 " norms has no known parallel form", form->norms);
   else if (form->parallel > 0)

@@ -83,6 +83,9 @@ static hr_status check_groups(const hr_model *model, hr_error *error)
     hr_status status = hr_check_layer(&model->groups[i], &problem);
     if (status != HR_OK)
       return hr_fail(error, status, "groups[%zu]: %s", i, problem.message);
+    if (model->residual_streams > 0 && model->groups[i].parallel_block)
+      return hr_fail(error, HR_ERROR_INVALID, "groups[%zu].parallel_block: residual_streams are of layers without it",
+                     i);
   }
   return hr_check_range("layers", hr_model_layers(model), 1, error);
 }

@@ -14,6 +14,9 @@
   ROW(HR_WEIGHT_EMBEDDING_NORM, "embedding_norm", false)                                                  \
   ROW(HR_WEIGHT_EMBEDDING_NORM_BIAS, "embedding_norm_bias", false)                                        \
   ROW(HR_WEIGHT_EMBEDDING_PROJECTION_IN, "embedding_projection_in", false)                                \
+  ROW(HR_WEIGHT_ATTENTION_HC, "attention_hc", true) /* of streams: [weights, streams · hidden] */        \
+  ROW(HR_WEIGHT_ATTENTION_HC_BIAS, "attention_hc_bias", true)                                             \
+  ROW(HR_WEIGHT_ATTENTION_HC_SCALES, "attention_hc_scales", true)                                         \
   ROW(HR_WEIGHT_ATTENTION_NORM, "attention_norm", true)                                                   \
   ROW(HR_WEIGHT_ATTENTION_NORM_BIAS, "attention_norm_bias", true)                                         \
   ROW(HR_WEIGHT_Q_DOWN, "q_down", true) /* of an augmented Q and of latent attention: [q_rank, hidden] */ \
@@ -24,10 +27,16 @@
   ROW(HR_WEIGHT_KV_DOWN, "kv_down", true) /* of latent attention: [kv_rank + rope_dim, hidden] */         \
   ROW(HR_WEIGHT_KV_DOWN_BIAS, "kv_down_bias", true)                                                       \
   ROW(HR_WEIGHT_KV_RANK_NORM, "kv_rank_norm", true)                                                       \
-  ROW(HR_WEIGHT_KV_UP, "kv_up", true)     /* [heads · (nope_dim + v_dim), kv_rank] */                    \
+  ROW(HR_WEIGHT_KV_UP, "kv_up", true)       /* [heads · (nope_dim + v_dim), kv_rank] */                  \
+  ROW(HR_WEIGHT_COMPRESS, "compress", true) /* of entries: [vectors · head_dim, hidden] */               \
+  ROW(HR_WEIGHT_COMPRESS_GATE, "compress_gate", true)                                                     \
+  ROW(HR_WEIGHT_COMPRESS_POSITIONS, "compress_positions", true) /* [ratio, vectors · head_dim] */        \
+  ROW(HR_WEIGHT_COMPRESS_NORM, "compress_norm", true)                                                     \
   ROW(HR_WEIGHT_INDEX_Q, "index_q", true) /* of an indexer: [heads · index_dim, q_rank or hidden] */     \
   ROW(HR_WEIGHT_INDEX_Q_NORM, "index_q_norm", true)                                                       \
   ROW(HR_WEIGHT_INDEX_K, "index_k", true)                                                                 \
+  ROW(HR_WEIGHT_INDEX_K_GATE, "index_k_gate", true)                                                       \
+  ROW(HR_WEIGHT_INDEX_POSITIONS, "index_positions", true)                                                 \
   ROW(HR_WEIGHT_INDEX_K_NORM, "index_k_norm", true)                                                       \
   ROW(HR_WEIGHT_INDEX_K_NORM_BIAS, "index_k_norm_bias", true)                                             \
   ROW(HR_WEIGHT_INDEX_WEIGHTS, "index_weights", true) /* [index_heads, hidden] */                         \
@@ -39,11 +48,15 @@
   ROW(HR_WEIGHT_Q_NORM_BIAS, "q_norm_bias", true)                                                         \
   ROW(HR_WEIGHT_K_NORM, "k_norm", true)                                                                   \
   ROW(HR_WEIGHT_K_NORM_BIAS, "k_norm_bias", true)                                                         \
-  ROW(HR_WEIGHT_SINKS, "sinks", true) /* [query heads] */                                                 \
+  ROW(HR_WEIGHT_SINKS, "sinks", true)   /* [query heads] */                                               \
+  ROW(HR_WEIGHT_O_DOWN, "o_down", true) /* [o_groups · o_rank, columns of a group] */                    \
   ROW(HR_WEIGHT_O, "o", true)                                                                             \
   ROW(HR_WEIGHT_O_BIAS, "o_bias", true)                                                                   \
   ROW(HR_WEIGHT_ATTENTION_POST_NORM, "attention_post_norm", true)                                         \
   ROW(HR_WEIGHT_ATTENTION_POST_NORM_BIAS, "attention_post_norm_bias", true)                               \
+  ROW(HR_WEIGHT_MLP_HC, "mlp_hc", true)                                                                   \
+  ROW(HR_WEIGHT_MLP_HC_BIAS, "mlp_hc_bias", true)                                                         \
+  ROW(HR_WEIGHT_MLP_HC_SCALES, "mlp_hc_scales", true)                                                     \
   ROW(HR_WEIGHT_MLP_NORM, "mlp_norm", true)                                                               \
   ROW(HR_WEIGHT_MLP_NORM_BIAS, "mlp_norm_bias", true)                                                     \
   ROW(HR_WEIGHT_UP, "up", true)                                                                           \
@@ -76,6 +89,9 @@
   ROW(HR_WEIGHT_ACTIVATION, "activation", true)                 /* learned numbers of the activation */   \
   ROW(HR_WEIGHT_MLP_POST_NORM, "mlp_post_norm", true)                                                     \
   ROW(HR_WEIGHT_MLP_POST_NORM_BIAS, "mlp_post_norm_bias", true)                                           \
+  ROW(HR_WEIGHT_FINAL_HC, "final_hc", false)                                                              \
+  ROW(HR_WEIGHT_FINAL_HC_BIAS, "final_hc_bias", false)                                                    \
+  ROW(HR_WEIGHT_FINAL_HC_SCALES, "final_hc_scales", false)                                                \
   ROW(HR_WEIGHT_FINAL_NORM, "final_norm", false)                                                          \
   ROW(HR_WEIGHT_FINAL_NORM_BIAS, "final_norm_bias", false)                                                \
   ROW(HR_WEIGHT_EMBEDDING_PROJECTION_OUT, "embedding_projection_out", false)                              \

@@ -22,6 +22,16 @@ static void add_norm(const hr_model *model, hr_weight_shapes *to, hr_weight_role
   add(to, role + 1, present && model->norm_weight && model->norm_bias, 1, columns);
 }
 
+/* Hyper-connections have their biases and their scales behind their matrix. */
+static void add_connection(const hr_model *model, hr_weight_shapes *to, hr_weight_role role, bool present,
+                           int64_t weights, int64_t scales)
+{
+  const bool streams = present && model->residual_streams > 0;
+  add(to, role, streams, weights, model->residual_streams * model->hidden);
+  add(to, role + 1, streams, 1, weights);
+  add(to, role + 2, streams, 1, scales);
+}
+
 static void outside_layers(const hr_model *m, hr_weight_shapes *to)
 {
   int64_t width = m->embedding_dim > 0 ? m->embedding_dim : m->hidden;
@@ -32,6 +42,7 @@ static void outside_layers(const hr_model *m, hr_weight_shapes *to)
   add_norm(m, to, HR_WEIGHT_EMBEDDING_NORM, m->embedding_norm, width);
   add(to, HR_WEIGHT_EMBEDDING_PROJECTION_IN, width != m->hidden, m->hidden, width);
   add(to, HR_WEIGHT_EMBEDDING_PROJECTION_OUT, width != m->hidden, width, m->hidden);
+  add_connection(m, to, HR_WEIGHT_FINAL_HC, m->final_norm, m->residual_streams, 1);
   add_norm(m, to, HR_WEIGHT_FINAL_NORM, m->final_norm, m->hidden);
   add(to, HR_WEIGHT_LOGIT, !tied, outputs[m->head], width);
   add(to, HR_WEIGHT_LOGIT_BIAS, m->logit_bias && outputs[m->head] > 0, 1, outputs[m->head]);
@@ -96,6 +107,30 @@ static void latent_attention(const hr_model *model, const hr_mixer_latent *m, hr
   add_linear(to, HR_WEIGHT_O, hidden, m->q_heads * m->v_dim, m->output_bias);
 }
 
+static void compressed_attention(const hr_model *model, const hr_mixer_compressed *m, hr_weight_shapes *to)
+{
+  const int64_t hidden = model->hidden, columns = (m->overlaps ? 2 : 1) * m->head_dim;
+  const bool entries = m->ratio > 0, index = m->index_heads > 0;
+  add(to, HR_WEIGHT_Q_DOWN, true, m->q_rank, hidden);
+  add(to, HR_WEIGHT_Q_RANK_NORM, true, 1, m->q_rank);
+  add(to, HR_WEIGHT_Q, true, m->q_heads * m->head_dim, m->q_rank);
+  add(to, HR_WEIGHT_KV_DOWN, true, m->head_dim, hidden);
+  add(to, HR_WEIGHT_KV_RANK_NORM, true, 1, m->head_dim);
+  add(to, HR_WEIGHT_SINKS, true, 1, m->q_heads);
+  add(to, HR_WEIGHT_COMPRESS, entries, columns, hidden);
+  add(to, HR_WEIGHT_COMPRESS_GATE, entries, columns, hidden);
+  add(to, HR_WEIGHT_COMPRESS_POSITIONS, entries, m->ratio, columns);
+  add(to, HR_WEIGHT_COMPRESS_NORM, entries, 1, m->head_dim);
+  add(to, HR_WEIGHT_INDEX_Q, index, m->index_heads * m->index_dim, m->q_rank);
+  add(to, HR_WEIGHT_INDEX_K, index, 2 * m->index_dim, hidden);
+  add(to, HR_WEIGHT_INDEX_K_GATE, index, 2 * m->index_dim, hidden);
+  add(to, HR_WEIGHT_INDEX_POSITIONS, index, m->ratio, 2 * m->index_dim);
+  add(to, HR_WEIGHT_INDEX_K_NORM, index, 1, m->index_dim);
+  add(to, HR_WEIGHT_INDEX_WEIGHTS, index, m->index_heads, hidden);
+  add(to, HR_WEIGHT_O_DOWN, true, m->o_groups * m->o_rank, m->q_heads / m->o_groups * m->head_dim);
+  add(to, HR_WEIGHT_O, true, hidden, m->o_groups * m->o_rank);
+}
+
 static void dense(const hr_model *model, const hr_ffn_dense *m, hr_weight_shapes *to)
 {
   add_linear(to, HR_WEIGHT_UP, m->width, model->hidden, m->bias);
@@ -146,7 +181,12 @@ void hr_list_weights(const hr_model *model, const hr_layer_group *layer, hr_weig
     outside_layers(model, shapes);
     return;
   }
+  const int64_t streams = model->residual_streams;
   norms(model, shapes);
+  add_connection(model, shapes, HR_WEIGHT_ATTENTION_HC, true, streams * (2 + streams), 3);
+  add_connection(model, shapes, HR_WEIGHT_MLP_HC, true, streams * (2 + streams), 3);
+  if (layer->compressed.q_heads > 0)
+    compressed_attention(model, &layer->compressed, shapes);
   if (layer->attention.q_heads > 0)
     attention(model, &layer->attention, shapes);
   if (layer->latent.q_heads > 0)

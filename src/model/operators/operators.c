@@ -176,8 +176,7 @@ static bool has_split_ffn(const hr_operator_builder *builder)
 
 static void ffn_block(hr_operator_builder *builder, const layer_norms *norms, bool parallel)
 {
-  if (!parallel)
-    collapse(builder, HR_OP_MLP_HC_WEIGHTS, HR_OP_MLP_HC_PRE, hc_weights(builder));
+  collapse(builder, HR_OP_MLP_HC_WEIGHTS, HR_OP_MLP_HC_PRE, hc_weights(builder));
   hidden_norms(builder, HR_OP_MLP_NORM, norms->before_ffn);
   if (!parallel && has_split_ffn(builder))
     gather_tokens(builder, HR_OP_MLP_ALL_GATHER, 1);
