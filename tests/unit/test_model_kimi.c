@@ -202,7 +202,7 @@ static void mechanisms_of_other_models_are_refused(void **state)
       {"\"routed_expert_hidden_size\":32",
        "routed_expert_hidden_size: 32" MEANS("experts of another width than the stream's")},
       {"\"linear_attn_config\":{\"use_full_rank_gate\":true}",
-       "linear_attn_config.use_full_rank_gate: only false is supported"},
+       "linear_attn_config.use_full_rank_gate: true means gates of full rank (Kimi K3), which are not supported"},
       {"\"mla_use_nope\":false", "mla_use_nope: only true is supported"},
       {"\"tie_word_embeddings\":true", "tie_word_embeddings: only false is supported"},
       {"\"moe_layer_freq\":2", "moe_layer_freq: 2 means dense layers between those with experts; only 1 is supported"},

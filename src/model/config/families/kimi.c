@@ -44,7 +44,8 @@ static hr_status read_delta(hr_config *config, const hr_json_reader *inner, hr_m
   HR_TRY(read_size(config, inner, "short_conv_kernel_size", "linear_conv_kernel_dim", 4, &kernel));
   HR_TRY(hr_json_boolean_or(inner, "use_full_rank_gate", false, &full));
   if (full)
-    return hr_json_fail(inner, "use_full_rank_gate", HR_ERROR_UNSUPPORTED, "only false is supported");
+    return hr_json_fail(inner, "use_full_rank_gate", HR_ERROR_UNSUPPORTED,
+                        "true means gates of full rank (Kimi K3), which are not supported");
   *scan = (hr_mixer_scan){.recurrence = HR_RECURRENCE_KIMI_DELTA,
                           .heads = heads,
                           .head_dim = head_dim,
