@@ -131,6 +131,28 @@ static void weights_of_one_byte_and_blocks_of_two_are_compared(void **state)
   assert_string_equal(comparison.text, "1,480 parameters without 8 of quantization scales, as the configuration has");
 }
 
+/* Experts of DeepSeek-V4 are pairs in int8, 2·192 in the second layer; its tables of tokens' experts are no weights. */
+static void names_and_pairs_of_deepseek_v4_are_known(void **state)
+{
+  (void)state;
+  begin_file();
+  put("embed.weight", 80);
+  put_layers(1);
+  put("head.weight", 80);
+  put("layers.1.attn.wq_a.weight", 256);
+  put("layers.1.attn_norm.weight", 16);
+  put_tensor("layers.1.ffn.experts.0.w1.weight", "I8", 8, "16,12", 192);
+  put_tensor("layers.1.ffn.experts.0.w1.scale", "F8_E8M0", 8, "4", 4);
+  put_tensor("layers.1.ffn.gate.tid2eid", "I64", 64, "10,2", 20);
+  put("layers.1.ffn.gate.bias", 6);
+  end_file("model.safetensors");
+  hr_checkpoint_comparison comparison = compare();
+  assert_string_equal(
+      comparison.text,
+      "1,480 parameters without 20 of buffers and 4 of quantization scales and 6 of router correction biases, "
+      "as the configuration has");
+}
+
 static void names_of_enumerators_have_a_fallback(void **state)
 {
   (void)state;
@@ -151,6 +173,7 @@ int main(void)
       IN_FOLDER(another_models_tensors_are_different_by_both_numbers),
       IN_FOLDER(packed_weights_are_not_compared),
       IN_FOLDER(weights_of_one_byte_and_blocks_of_two_are_compared),
+      IN_FOLDER(names_and_pairs_of_deepseek_v4_are_known),
       cmocka_unit_test(names_of_enumerators_have_a_fallback),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,7 @@ static bool is_head(const char *name)
     if ((before == 0 || (before != 1 && name[before - 1] == '.')) && !strpbrk(name, "0123456789"))
       return true;
   }
-  return false;
+  return strcmp(name, "head.weight") == 0; /* DeepSeek-V4 */
 }
 
 /* ---- parts ---- */
@@ -74,10 +74,12 @@ static bool is_packing(hr_tensor_format format)
   return format > HR_TENSOR_INT64 && format != HR_TENSOR_INT8 && format != HR_TENSOR_BOOL;
 }
 
-/* Two 4-bit numbers in a byte, so that the number of weights is known: mxfp4's blocks (gpt-oss) and the packed fp4 of
- * compressed-tensors. */
+/* Two 4-bit numbers in a byte, so that the number of weights is known: mxfp4's blocks (gpt-oss), the packed fp4 of
+ * compressed-tensors and DeepSeek-V4's experts. */
 static bool has_two_in_a_byte(const hr_tensor_entry *tensor)
 {
+  if (tensor->format == HR_TENSOR_INT8 && strstr(tensor->name, ".ffn.experts."))
+    return true;
   return tensor->format == HR_TENSOR_UINT8 &&
          (ends_with(tensor->name, "_blocks") || strcmp(last_component(tensor->name), "weight_packed") == 0);
 }
@@ -94,8 +96,11 @@ hr_checkpoint_part hr_tensor_part(const hr_tensor_entry *tensor)
     return HR_CHECKPOINT_HEAD;
   if (pairs)
     return HR_CHECKPOINT_WEIGHTS;
-  if (tensor->format == HR_TENSOR_UINT8 && ends_with(name, "_scales")) /* of mxfp4's blocks */
+  if (tensor->format == HR_TENSOR_FP8_E8M0 ||                            /* DeepSeek-V4's */
+      (tensor->format == HR_TENSOR_UINT8 && ends_with(name, "_scales"))) /* of mxfp4's blocks */
     return HR_CHECKPOINT_SCALES;
+  if (ends_with(name, ".ffn.gate.bias")) /* DeepSeek-V4's */
+    return HR_CHECKPOINT_ROUTER_BIAS;
   if (tensor->rank == 4 && (ends_with(name, "attn.bias") || ends_with(name, "attention.bias"))) /* a causal mask */
     return HR_CHECKPOINT_BUFFERS;
   if (tensor->format == HR_TENSOR_INT64 || tensor->format == HR_TENSOR_BOOL)
