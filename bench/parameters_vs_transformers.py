@@ -31,6 +31,7 @@ warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity(transformers.logging.CRITICAL)
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "data" / "models"
 NOT_OF_MODELS = {None, "sigma"}
+OTHER_NAMES = {"minimax_m3": "minimax_m3_vl_text", "deepseek_ref": "deepseek_v4"}  # what transformers calls them
 CHOSEN = ("num_experts_per_tok", "moe_k", "moe_topk", "top_k_experts")
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 NOT_TEXT = re.compile(r"(^|\.)(visual|vision_\w+|audio_\w+|embed_vision|embed_audio|multi_modal_projector|connector)\.")
@@ -71,6 +72,8 @@ def by_transformers(path):
     fields = json.loads(path.read_text())
     for name in ("quantization_config", "auto_map"):
         fields.pop(name, None)  # a model is counted by its shapes, with transformers' own code
+    if fields.get("model_type") in OTHER_NAMES:
+        fields["model_type"] = OTHER_NAMES[fields["model_type"]]
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
         (pathlib.Path(folder) / "config.json").write_text(json.dumps(fields))
         config = transformers.AutoConfig.from_pretrained(folder)
