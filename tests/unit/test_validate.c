@@ -296,6 +296,29 @@ static void rows_are_of_the_server_that_their_source_names(void **state)
   hr_validation_free(v);
 }
 
+/* Equal loads of 4096 tokens to 8 of 128 experts each on 16 devices are 2048 rows of a device. The most loaded one has
+ * more, at most 8 experts for all tokens, and by the steeper law more than by the flatter one. */
+static void a_power_law_loads_the_busiest_device(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = measured_hardware("h200");
+  hr_validation *v = validate(&hardware, "kind,m,hidden,intermediate,experts,top_k,ep,time_ns,routing\n"
+                                         "experts,4096,2048,768,128,8,16,200000,balanced\n"
+                                         "experts,4096,2048,768,128,8,16,200000,power_law_1.01\n"
+                                         "experts,4096,2048,768,128,8,16,200000,power_law_1.2\n"
+                                         "experts,4096,2048,768,128,8,16,200000,power_law_x\n"
+                                         "experts,1,2048,768,128,8,16,200000,power_law_1.2\n"
+                                         "experts,4096,2048,768,128,8,1,200000,power_law_1.2\n");
+  const int64_t rows[] = {v->rows[0].experts.rows, v->rows[1].experts.rows, v->rows[2].experts.rows};
+  assert_true(rows[0] == 2048 && rows[1] > 1.2 * 2048 && rows[2] > 1.2 * (double)rows[1] && rows[2] < 8 * 4096);
+  assert_true(v->rows[3].experts.rows == 2048 && v->rows[3].experts.experts == 8);
+  /* A token's choices are fewer than experts: most loads are rounded to none, and the first experts get the rest. */
+  assert_true(v->rows[4].experts.rows >= 6 && v->rows[4].experts.rows <= 8);
+  assert_true(v->rows[5].experts.rows <= 4096 * 8 && v->rows[5].experts.rows > 0.8 * 4096 * 8);
+  assert_true(v->rows[2].prediction.time_ns > 1.2 * v->rows[0].prediction.time_ns);
+  hr_validation_free(v);
+}
+
 /* The same rows from a list as from text. */
 static void rows_of_a_list_are_predicted_for_their_conditions(void **state)
 {
@@ -334,6 +357,7 @@ int main(void)
       cmocka_unit_test(intervals_of_a_format_go_before_those_of_all),
       cmocka_unit_test(rows_say_their_clock_and_framework),
       cmocka_unit_test(rows_are_of_the_server_that_their_source_names),
+      cmocka_unit_test(a_power_law_loads_the_busiest_device),
       cmocka_unit_test(rows_of_a_list_are_predicted_for_their_conditions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

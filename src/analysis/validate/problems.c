@@ -2,14 +2,19 @@
 /* The problem of a record, by its kind. */
 #include "analysis/validate/problems.h"
 
+#include "analysis/validate/loads.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/predict.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#define POWER_LAW "power_law_"
+#define POWER_MAX 4.0 /* from which on one expert has all rows */
 
 /* A column of integers from `least` on; `fallback` as of hr_csv_integer(). */
 typedef struct integer_column {
@@ -90,7 +95,19 @@ static hr_status read_latent(const hr_csv_record *record, hr_validated_row *row)
   return hr_attention_check(a, record->error);
 }
 
-/* Equal loads: each device has experts / ep of the experts, and as large a part of the tokens' copies. */
+/* Column "routing": "power_law_" and the exponent of the loads' power law; else loads are equal. */
+static void read_loads(const hr_csv_record *record, hr_expert_loads *loads, hr_expert_call *call)
+{
+  const char *routing = hr_csv_field(record, "routing");
+  char *end;
+  if (!routing || strncmp(routing, POWER_LAW, strlen(POWER_LAW)) != 0)
+    return;
+  loads->exponent = hr_read_number(routing + strlen(POWER_LAW), &end);
+  if (*end == '\0' && loads->exponent > 1 && loads->exponent <= POWER_MAX)
+    hr_expert_loads_take(loads, call);
+}
+
+/* Each device has experts / ep of the experts, and as large a part of the tokens' copies where loads are equal. */
 static hr_status read_experts(const hr_csv_record *record, hr_validated_row *row)
 {
   hr_expert_call *call = &row->experts;
@@ -115,6 +132,8 @@ static hr_status read_experts(const hr_csv_record *record, hr_validated_row *row
                    record->line);
   call->rows = hr_ceil_div(call->rows, ep), call->width = hr_ceil_div(width, tp);
   call->experts = hr_ceil_div(experts, ep), call->gated = gated != 0;
+  hr_expert_loads loads = {.tokens = call->tokens, .top_k = top_k, .experts = experts, .devices = ep};
+  read_loads(record, &loads, call);
   return HR_OK;
 }
 
