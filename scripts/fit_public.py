@@ -12,6 +12,7 @@ intervals of the kinds there (of figures as they are).
 """
 import argparse
 import collections
+import copy
 import csv
 import io
 import json
@@ -32,7 +33,10 @@ HEADS_FITTED = {"decode fp8": 128}  # heads of 256 have slower kernels, which fe
 BROKEN = 10  # a measurement that is further off than this leaves the intervals as they are
 SIZES = ("dtype", "m", "n", "k", "batch", "q_heads", "kv_heads", "head_dim", "window", "hidden", "intermediate", "experts", "top_k",
          "tp", "ep", "recurrence", "phase", "seq", "heads", "state")
-PREFILL = {"launch_ns": 8000, "block_ns": 2500, "forward_share": 1}
+PREFILL = {"launch_ns": 8000, "block_ns": 2500, "forward_share": 1, "key_ns": 8}
+# kernels whose Q tiles hold the query heads of a K head; others for windows: for each part of them, if it pays
+MORE = ({"packed_share": 1}, {"packed_share": 1, "packed_window_share": 1}, {"window_launch_ns": 0})
+FP8_SHARES = {"fp8_share@64": 0.5, "fp8_share@128": 0.6, "fp8_share@256": 0.6}
 DECODE = {"launch_ns": 7000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 4, "split_ns": 500, "compute_share": 0.6}
 # kind: (file, which rows, options of validate, object of the device file, members with their start)
 KINDS = {
@@ -44,7 +48,8 @@ KINDS = {
     "decode": ("decode_bf16", {}, ("--cache", "warm"), "decode_framework", DECODE),
     "decode fp8": ("decode_fp8", {}, ("--cache", "warm"), "decode_fp8", {**DECODE, "compute_share": 0.2, "one_head_share": 0.7}),
     "latent": ("latent", {"kind": "latent"}, ("--cache", "warm"), "decode_latent", {**DECODE, "pair_ns": 4000}),
-    "latent prefill": ("latent", {"kind": "latent_prefill"}, (), "prefill_latent", {"launch_ns": 1e4, "block_ns": 2500, "share": 0.8}),
+    "latent prefill": ("latent", {"kind": "latent_prefill"}, (), "prefill_latent",
+                       {"launch_ns": 1e4, "block_ns": 2500, "share": 0.8, "key_ns": 20}),
     "gemm fp8": ("gemm_fp8", {}, (), "rounding",
                  {"launch_ns": 2500, "bandwidth_share": 0.5, "element_ns": 0.1, "matrix_share": 0.8}),
     "convolution decode": ("scan", {"recurrence": "convolution", "phase": "decode"}, ("--cache", "warm"), "scan_convolution",
@@ -75,11 +80,11 @@ INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "att
              "gemm": "gemm", "gemm fp8": "gemm_8bit", "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
              "delta decode": "scan", "delta prefill": "scan",
              **{f"experts{part} {one}": "experts" for one in SERVERS for part in ("", " 8bit")}}
-MOST = {"bandwidth_share": 1, "one_head_share": 1, "load_share": 1, "moved_share": 1, "remote_share": 1, "sort_ns": 2e4, "update_share": 1, "compute_share": 4, "matrix_share": 1.6, "forward_share": 4, "full_share": 4,
+MOST = {"bandwidth_share": 1, "one_head_share": 1, "load_share": 1, "moved_share": 1, "remote_share": 1, "sort_ns": 2e4, "update_share": 1, "compute_share": 4, "matrix_share": 1.6, "forward_share": 4, "full_share": 4, "fp8_share": 4,
         "share": 4}
 COMMON = {"rounding": "rounding", "experts": "experts", "prefill": "prefill_server", "decode": "decode_framework"}  # where servers' begin
 FAR = 0.5  # a row of experts counts for no more than this |log|, as single rows take several times as long as their neighbours
-LEAST = {"sort_ns": 300, "choice_ns": 0.05, "remote_share": 0.05, "expert_ns": 2, "expert_ns_8bit": 2}  # less is none
+LEAST = {"key_ns": 0.5, "sort_ns": 300, "choice_ns": 0.05, "remote_share": 0.05, "expert_ns": 2, "expert_ns_8bit": 2}  # less is none
 PAYS = 0.01  # a server's own figures have to lower the mean of |log(predicted / measured)| by so much, else it has the common ones
 STEP_FIRST, STEP_LAST = 0.3, 0.01
 FITTED = "scripts/fit_public.py, aiconfigurator_core 0.12.0 (NVIDIA)"
@@ -191,7 +196,8 @@ def get(device, obj, member, other=None):
 def put(device, obj, member, value):
     at, key = holder(device, obj, member)
     most = MOST.get(key.replace("_8bit", ""), 1e6)
-    at[key] = float(f"{min(max(value, 0.001), most):.3g}")
+    least = device["launch_ns"] if key == "launch_ns" and "prefill" in obj else 0.001  # no call is shorter than a launch
+    at[key] = float(f"{min(max(value, least), most):.3g}")
 
 
 def has_rows(member, rows):
@@ -213,7 +219,11 @@ def fit(headroom, device, kind, head, lines, path):
         return statistics.fmean(min(far, abs(math.log(p / m))) for p, m in predicted(headroom, path, kind, head, lines))
 
     if kind == "prefill" and device["name"] in UNMEASURED_HEADS:
-        start = {"launch_ns": 5000, "block_ns": 2000, **{f"forward_share@{head_dim}": 0.8 for head_dim in (64, 128, 256)}}
+        start = {"launch_ns": 5000, "block_ns": 2000, "key_ns": 20, **{f"forward_share@{head_dim}": 0.8 for head_dim in (64, 128, 256)}}
+    heads = {row.get("head_dim") for row in csv.DictReader([head] + lines)}
+    if kind == "prefill fp8" and len(heads) > 1:
+        start = {member: value for member, value in {**start, **FP8_SHARES}.items()
+                 if member != "forward_share" and member.partition("@")[2] in {"", *heads}}
     if kind == "decode vllm" and device["name"] in WINDOWS_APART:
         start = {**start, "window_head_ns": 4500}
     if kind.startswith("experts"):
@@ -227,27 +237,56 @@ def fit(headroom, device, kind, head, lines, path):
         device.setdefault(obj, {"launch_ns": 0})
     elif not server:
         device[obj] = {}
+
+    def search():
+        """The least loss along the axes, whose figures it leaves in the device."""
+        best, steps = loss(), dict.fromkeys(start, STEP_FIRST)
+        while max(steps.values()) > STEP_LAST:
+            for member in steps:
+                if steps[member] <= STEP_LAST:
+                    continue
+                before, better = get(device, obj, member), False
+                least = LEAST.get(member, 0)
+                for value in (max(before, least) * (1 + steps[member]), before / (1 + steps[member]) if before > least else 0):
+                    put(device, obj, member, value)
+                    found = loss() if get(device, obj, member) != before else best
+                    if found < best - 1e-6:
+                        best, better = found, True
+                        break
+                    put(device, obj, member, before)
+                steps[member] *= 1.3 if better else 0.5
+        return best
+
     common = loss() if server else math.inf
     for member, value in start.items():
         put(device, obj, member, value)
 
-    best, steps = loss(), dict.fromkeys(start, STEP_FIRST)
-    while max(steps.values()) > STEP_LAST:
-        for member in steps:
-            if steps[member] <= STEP_LAST:
-                continue
-            before, better = get(device, obj, member), False
-            least = LEAST.get(member, 0)
-            for value in (max(before, least) * (1 + steps[member]), before / (1 + steps[member]) if before > least else 0):
-                put(device, obj, member, value)
-                found = loss() if get(device, obj, member) != before else best
-                if found < best - 1e-6:
-                    best, better = found, True
-                    break
-                put(device, obj, member, before)
-            steps[member] *= 1.3 if better else 0.5
+    best = search()
+    for more in (MORE[:-1] if server else MORE) if kind.startswith("prefill") else ():
+        before, members = copy.deepcopy(device), dict(start)
+        for member, value in more.items():
+            put(device, obj, member, value)
+        if "window_launch_ns" in more:
+            put(device, obj, "window_launch_ns", 1.2 * get(device, obj, "launch_ns"))
+            start.update(more)
+        found = search()
+        if found <= best - (PAYS / 2 if "window_launch_ns" in more else PAYS):
+            best = found
+        else:
+            device.clear()
+            device.update(before)
+            start = members
+    if "key_ns" in start:
+        key_ns = get(device, obj, "key_ns")
+        put(device, obj, "key_ns", 0)
+        best, kept = (loss(), 0) if loss() < best + PAYS / 4 else (best, key_ns)
+        put(device, obj, "key_ns", kept)
+    if kind == "prefill fp8":
+        near = sorted((row for row in device["attentions"] if "fp8_share" in row), key=lambda row: row["head_dim"])
+        for row in device["attentions"] if near else ():
+            row["fp8_share"] = next((one for one in near if one["head_dim"] >= row["head_dim"]), near[-1])["fp8_share"]
     for member, least in LEAST.items():
-        if kind.startswith("experts") and get(device, obj, member, math.inf) < least:
+        if get(device, obj, member, math.inf) < least:
             del holder(device, obj, member)[0][member]
     if server and best > common - PAYS:
         del device[server][block]
@@ -310,7 +349,7 @@ def obj_of(kind):
 def put_kind(name, kind, device, source):
     obj = obj_of(kind)
     put_figure(name, obj, device[obj], source)
-    if name in UNMEASURED_HEADS or any("@" in member for member in KINDS[kind][4]):
+    if name in UNMEASURED_HEADS or kind == "prefill fp8" or any("@" in member for member in KINDS[kind][4]):
         put_figure(name, "attentions", device["attentions"], None)
 
 

@@ -35,8 +35,8 @@ typedef struct hr_decode_cost {
   HR_DECODE_COSTS(HR_COST_MEMBER, )
 } hr_decode_cost;
 
-/** Cost of fused attention over many queries. The last two are of Headroom's kernel for Hopper, whose work items are
- *  known; hr_predict_attention_by() defines the terms. */
+/** Cost of fused attention over many queries. busy_ns and load_share are of Headroom's kernel for Hopper, whose work
+ *  items are known; hr_predict_attention_by() defines the terms. */
 #define HR_PREFILL_COSTS(X, object)                                                                                  \
   X(object, launch_ns, GIVEN, TIME)         /* the shortest call; 0: this cost is not known */                       \
   X(object, block_ns, OPTIONAL, TIME)       /* overhead of one Q tile */                                             \
@@ -44,7 +44,11 @@ typedef struct hr_decode_cost {
   X(object, forward_share, OPTIONAL, SHARE_OF_RATE) /* times that of hr_attention_share, for the head size; 0: 1 */  \
   X(object, element_ns, OPTIONAL, TIME) /* of one Q tile of 128 rows, for each element of its head, besides */       \
   X(object, busy_ns, OPTIONAL, TIME) /* launch: added where every multiprocessor has a Q tile, else in proportion */ \
-  X(object, load_share, OPTIONAL, SHARE) /* of the bandwidth; 0: as hr_hardware.bandwidth_share */
+  X(object, load_share, OPTIONAL, SHARE)         /* of the bandwidth; 0: as hr_hardware.bandwidth_share */           \
+  X(object, key_ns, OPTIONAL, TIME)              /* of servers' kernels: that a Q tile takes for a key at least */   \
+  X(object, packed_share, OPTIONAL, PART)        /* of a K head's query heads, that a server's Q tile holds */       \
+  X(object, packed_window_share, OPTIONAL, PART) /* and where there is a window; 0: one */                           \
+  X(object, window_launch_ns, OPTIONAL, TIME)    /* the shortest call with a window; 0: as launch_ns */
 typedef struct hr_prefill_cost {
   HR_PREFILL_COSTS(HR_COST_MEMBER, )
 } hr_prefill_cost;
@@ -165,7 +169,8 @@ typedef struct hr_tile {
   X(list, count, double, short_share, OPTIONAL,                                                                       \
     SHARE_OF_RATE) /* its tiles of up to 64 keys for up to 1024; 0: same */                                           \
   X(list, count, double, headroom_backward_share, OPTIONAL, SHARE_OF_RATE) /* Headroom's own; 0: as backward_share */ \
-  X(list, count, double, full_share, OPTIONAL, SHARE_OF_RATE) /* calls without a mask; 0: as forward_share */
+  X(list, count, double, full_share, OPTIONAL, SHARE_OF_RATE) /* calls without a mask; 0: as forward_share */         \
+  X(list, count, double, fp8_share, OPTIONAL, SHARE_OF_RATE)  /* of the best fp8 GEMM; 0: by forward_share */
 typedef struct hr_attention_share {
   HR_ATTENTION_SHARE_ROWS(HR_ROW_MEMBER, , )
 } hr_attention_share;

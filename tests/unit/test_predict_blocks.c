@@ -267,6 +267,47 @@ static void larger_pages_and_none_take_less_time_to_read(void **state)
   }
 }
 
+/* 8 sequences of 16 tokens, 64 query heads over 8 K heads: a Q tile for each head, or one of 128 rows for the 8 heads
+ * of a K head. The other figures are of one head of 1024 tokens and 256 elements, in 16 and in 8 bits. */
+static void kernels_of_servers_pack_heads_and_wait_for_keys(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy(64, 1e13);
+  hr_error error;
+  hr_prediction p, slow;
+  hr_attention a = prefill_of(16, 64, 128, HR_MASK_CAUSAL);
+  a.batch = 8, a.k_heads = a.v_heads = 8;
+  hardware.prefill_server = (hr_prefill_cost){.launch_ns = 4000, .block_ns = 2000};
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, true, &p, &error), error);
+  assert_true(p.tile_m == 16 && p.tiles == 512);
+  hardware.prefill_server.packed_window_share = 1; /* there is no window */
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, true, &slow, &error), error);
+  assert_true(slow.time_ns == p.time_ns);
+  hardware.prefill_server.packed_share = 1;
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, true, &p, &error), error);
+  assert_true(p.tile_m == 128 && p.tiles == 64 && p.time_ns < slow.time_ns);
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, false, &p, &error), error);
+  assert_true(p.tile_m == 16 && p.tiles == 512); /* PyTorch's kernel */
+
+  a = prefill_of(1024, 1, 256, HR_MASK_CAUSAL);
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, true, &p, &error), error);
+  hardware.prefill_server.key_ns = 1000; /* arithmetic alone: 128 · 4 · 256 / (108e3 · 0.6 / 64) = 129 ns */
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, true, &slow, &error), error);
+  assert_true(slow.time_ns > 1024000 && p.time_ns < 0.3 * 1024000);
+  hardware.prefill_server.window_launch_ns = 9000, a.window = 64;
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, true, &p, &error), error);
+  assert_near(p.launch_ns, 9000);
+  assert_near(slow.launch_ns, 4000);
+
+  a.dtype = HR_FP8_E4M3, a.window = 0;
+  hardware.dense_flops_per_s[HR_FP8_E4M3] = 216e12, hardware.prefill_fp8 = hardware.prefill_server;
+  hardware.attention_count = 1, hardware.attentions[0] = (hr_attention_share){256, .forward_share = 0.5};
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, true, &slow, &error), error);
+  hardware.attentions[0].fp8_share = 1;
+  assert_ok(hr_predict_prefill(&hardware, &a, HR_FRAMEWORK_COMPILED, true, &p, &error), error);
+  assert_true(p.time_ns <= slow.time_ns && p.tile_ns < 0.6 * slow.tile_ns);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -279,6 +320,7 @@ int main(void)
       cmocka_unit_test(the_mean_load_of_the_longest_call_is_a_formula),
       cmocka_unit_test(attention_on_hopper_takes_its_tiles_and_items),
       cmocka_unit_test(short_attention_on_hopper_has_its_own_share),
+      cmocka_unit_test(kernels_of_servers_pack_heads_and_wait_for_keys),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

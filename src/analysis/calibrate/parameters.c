@@ -70,7 +70,7 @@ static void begin_gemms(hr_hardware *h)
 static void begin_attention(hr_hardware *h, unsigned bits)
 {
   static const hr_attention_share unknown[] = {
-      {64, 0.6, 0.5, 0, 0, 0, 0}, {128, 0.6, 0.5, 0, 0, 0, 0}, {256, 0.6, 0.5, 0, 0, 0, 0}};
+      {64, 0.6, 0.5, 0, 0, 0, 0, 0}, {128, 0.6, 0.5, 0, 0, 0, 0, 0}, {256, 0.6, 0.5, 0, 0, 0, 0, 0}};
   const size_t all = sizeof unknown / sizeof *unknown, count = h->about.kind == HR_HARDWARE_GPU ? all : 1;
   if (h->attention_count == 0) {
     memcpy(h->attentions, unknown + all - count, count * sizeof *unknown);

@@ -19,7 +19,9 @@
 /* Bytes of shared memory from which on CUDA kernels have the largest Q tile; AMD's 64 KiB suffice for its kernels. */
 #define CUDA_SHARED_MIN 98304
 #define LARGE_TILE_SHARED 131072
+#define LARGE_TILE_DIM 128 /* head size up to which others have the largest Q tile without a mask, too */
 #define KV_TILE 128
+#define SMALL_KV_TILE 64 /* of servers' kernels where shared memory is small */
 /* Rows of a matrix instruction: split-KV computes this many, even if fewer query heads share a K head. */
 #define INSTRUCTION_ROWS 16
 #define MANY_KEYS 8 /* keys for each query, from which on frameworks split them; an estimate */
@@ -32,6 +34,7 @@ typedef struct call_work {
   int64_t flops, bytes;
   double library_rate, rate; /* FLOP/s of the library's best GEMM, and of fused attention */
   hr_prefill_cost cost;
+  bool server; /* the kernel is that of an inference server */
 } call_work;
 
 /* FLOPs of one score entry with both head sizes padded. */
@@ -40,25 +43,42 @@ static double entry_flops(const hr_attention *a)
   return 2.0 * (double)(hr_round_up(a->qk_dim, HEAD_GRANULE) + hr_round_up(a->v_dim, HEAD_GRANULE));
 }
 
-/* Score entries of one head that a kernel computes: whole Q tiles and, on each edge of the mask, half of the tiles that
- * the edge crosses. */
-static double computed_entries(const hr_attention *a, int64_t q_tile, double entries)
+/* How a kernel cuts a call: each Q tile has the rows of `group` query heads of a K head. */
+typedef struct call_tiles {
+  int64_t group, q_tile, kv_tile;
+  int64_t last; /* keys to whose multiple the loop along the keys of a Q tile goes */
+} call_tiles;
+
+/* Score entries of the heads of a Q tile that a kernel computes: whole Q tiles and, on each edge of the mask, half of
+ * the tiles that the edge crosses. */
+static double computed_entries(const hr_attention *a, const call_tiles *t, double entries)
 {
-  double rows = (double)hr_round_up(a->q_len, q_tile), whole = rows * (double)hr_round_up(a->kv_len, KV_TILE);
+  double packed = (double)(a->q_len * t->group), rows = (double)hr_round_up(a->q_len * t->group, t->q_tile);
+  double whole = rows * (double)hr_round_up(a->kv_len, t->kv_tile);
   double edges = a->mask == HR_MASK_NONE ? 0 : a->window > 0 && a->window < a->kv_len ? 2 : 1;
-  double padded = entries * rows / (double)a->q_len + edges * rows * (double)(q_tile + KV_TILE) / 4.0;
+  double crossed = (double)t->q_tile / (double)t->group + (double)t->kv_tile;
+  double padded = entries * (double)t->group * rows / packed + edges * rows * crossed / 4.0;
   return fmin(padded, whole);
 }
 
-/* Kernels for short sequences have smaller tiles, and so have those for a little shared memory (FlashAttention-2 2.8,
- * flash_fwd_launch_template.h). */
-static int64_t q_tile_of(const hr_hardware *hardware, const hr_attention *a)
+/* Kernels for short sequences have smaller tiles, and so have those for a little shared memory, except without a mask
+ * for heads of up to 128 (FlashAttention-2 2.8, flash_fwd_launch_template.h). Servers' kernels may pack the query heads
+ * of a K head into a Q tile (FlashAttention-3 2.8, pack_gqa.h; FlashInfer 0.2, scheduler.cuh) and end their loops along
+ * the keys before a whole K/V tile. */
+static call_tiles tiles_of(const hr_hardware *hardware, const hr_attention *a, const call_work *w)
 {
   const bool small = hardware->shared_bytes >= CUDA_SHARED_MIN && hardware->shared_bytes < LARGE_TILE_SHARED;
-  int64_t rows = Q_TILE_MIN, most = small ? Q_TILE / 2 : Q_TILE;
-  while (rows < most && rows < a->q_len)
-    rows *= 2;
-  return rows;
+  call_tiles t = {.group = 1, .q_tile = Q_TILE_MIN, .kv_tile = KV_TILE, .last = KV_TILE};
+  if (w->server) {
+    const double packed = a->window > 0 ? w->cost.packed_window_share : w->cost.packed_share;
+    const int64_t heads = a->q_heads / hr_max64(a->k_heads, a->v_heads);
+    t = (call_tiles){hr_max64(1, (int64_t)(packed * (double)heads)), Q_TILE_MIN, small ? SMALL_KV_TILE : KV_TILE,
+                     INSTRUCTION_ROWS};
+  }
+  const bool halved = small && (a->mask != HR_MASK_NONE || hr_max64(a->qk_dim, a->v_dim) > LARGE_TILE_DIM);
+  while (t.q_tile < (halved ? Q_TILE / 2 : Q_TILE) && t.q_tile < a->q_len * t.group)
+    t.q_tile *= 2;
+  return t;
 }
 
 /* Latent attention in its expanded form is the one whose V heads are smaller than its K heads. */
@@ -95,6 +115,10 @@ static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attent
   if (cost.block_ns == 0)
     cost.block_ns = hardware->attention_block_ns;
   cost.block_ns += cost.element_ns * (double)hr_max64(a->qk_dim, a->v_dim);
+  if (a->window > 0 && cost.window_launch_ns > 0)
+    cost.launch_ns = cost.window_launch_ns;
+  if (cost.share == 0 && framework != HR_FRAMEWORK_HEADROOM && hr_dtype_bytes(a->dtype) == 1)
+    cost.share = share.fp8_share;
   if (cost.share == 0 && framework == HR_FRAMEWORK_HEADROOM)
     cost.share = share.headroom_share;
   if (cost.share == 0 && a->mask == HR_MASK_NONE && share.full_share > 0)
@@ -105,28 +129,30 @@ static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attent
 }
 
 /* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty. With a mask
- * the long tiles run first and the short ones fill the gaps, so only the longest tile bounds the time from below. */
+ * the long tiles run first and the short ones fill the gaps, so that the longest tile bounds the time from below; where
+ * servers' kernels have about as many tiles as slots, it adds to the time before, too. */
 static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, const call_work *w, hr_prediction *p)
 {
-  int64_t q_tile = q_tile_of(hardware, a);
+  const call_tiles t = tiles_of(hardware, a, w);
   double slots = (double)hardware->multiprocessors;
-  double q_tiles = (double)hr_ceil_div(a->q_len, q_tile);
-  double blocks = q_tiles * (double)a->q_heads * (double)a->batch;
+  double heads = (double)a->q_heads / (double)t.group * (double)a->batch;
+  double blocks = (double)hr_ceil_div(a->q_len * t.group, t.q_tile) * heads;
   double slot_rate = w->rate / slots / 1e9, block_ns = w->cost.block_ns, entries = (double)w->entries;
-  double columns = (double)hr_round_up(a->kv_len, KV_TILE);
+  double columns = (double)hr_round_up(a->kv_len, t.last);
   if (a->window > 0)
-    columns = fmin(columns, (double)hr_round_up(hr_min64(a->window, a->kv_len), KV_TILE) + KV_TILE);
-  double longest_ns = columns * (double)q_tile * entry_flops(a) / slot_rate + block_ns;
-  double work = computed_entries(a, q_tile, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
-  double filled_ns = work / (slot_rate * slots) + blocks / slots * block_ns;
+    columns = fmin(columns, (double)hr_round_up(hr_min64(a->window, a->kv_len), t.last) + (double)t.last);
+  double key_ns = fmax((double)t.q_tile * entry_flops(a) / slot_rate, w->cost.key_ns);
+  double longest_ns = columns * key_ns + block_ns, computed = computed_entries(a, &t, entries);
+  double filled_ns = computed * entry_flops(a) * heads / (slot_rate * slots) + blocks / slots * block_ns;
   double waves = ceil(blocks / slots);
-  double busy_ns = fmax(a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
-  p->tile_m = q_tile;
-  p->tile_n = KV_TILE;
+  double even_ns = a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns;
+  double busy_ns = w->server ? hr_overlap(even_ns, longest_ns) : fmax(even_ns, longest_ns);
+  p->tile_m = t.q_tile;
+  p->tile_n = t.kv_tile;
   p->tiles = (int64_t)blocks;
   p->waves = (int64_t)waves;
   p->splits = 1;
-  p->tile_waste = 1 - entries / computed_entries(a, q_tile, entries);
+  p->tile_waste = 1 - entries * (double)t.group / computed;
   p->wave_waste = fmax(0, 1 - filled_ns / busy_ns);
   p->tile_ns = fmax(filled_ns - p->matrix_ns, 0);
   p->wave_ns = fmax(busy_ns - fmax(filled_ns, p->matrix_ns), 0);
@@ -230,6 +256,7 @@ hr_status hr_predict_prefill(const hr_hardware *hardware, const hr_attention *at
   call_work work = {0};
   HR_TRY(hr_predict_rate(hardware, attention->dtype, &work.library_rate, error));
   work.cost = prefill_cost(hardware, attention, framework, server);
+  work.server = framework != HR_FRAMEWORK_HEADROOM && (server || is_latent(attention));
   work.rate = work.library_rate * work.cost.share;
   HR_TRY(hr_attention_entries(attention, &work.entries));
   HR_TRY(hr_attention_flops(attention, &work.flops));
@@ -289,7 +316,8 @@ hr_status hr_predict_gradients(const hr_hardware *hardware, const hr_operator *o
   hr_prediction p = {.launch_ns = hardware->launch_ns * (BACKWARD_KERNELS + (is_grouped(a) ? GROUPED_KERNELS : 0))};
   p.matrix_ns = (double)op->flops / rate * 1e9;
   p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
-  double computed = entries > 0 ? computed_entries(a, Q_TILE, (double)entries) / (double)entries : 1;
+  const call_tiles tiles = {.group = 1, .q_tile = Q_TILE, .kv_tile = KV_TILE, .last = KV_TILE};
+  double computed = entries > 0 ? computed_entries(a, &tiles, (double)entries) / (double)entries : 1;
   double blocks_ns = blocks / (double)hardware->multiprocessors * hardware->attention_block_ns;
   double filled_ns = fmax(p.matrix_ns * computed * padding / share + blocks_ns, p.matrix_ns);
   p.tile_waste = 1 - 1 / computed;
