@@ -5,8 +5,8 @@
 #include "analysis/calibrate/fit.h"
 #include "analysis/calibrate/sum_up.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/names.h"
-#include "base/random.h"
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 
@@ -20,6 +20,7 @@
 #define ROWS_OF_FIGURE 6 /* fewer say more about themselves than about the figure */
 #define SMALL_WEIGHT 0.5 /* mostly launch and the library's choice of a kernel */
 #define FOLDS_MAX 20
+#define DIGITS 4
 #define MANY_ROWS 500
 
 typedef struct calibration {
@@ -69,37 +70,28 @@ static void set_weights(calibration *c)
         (rows[i].measured_ns < HR_CALIBRATED_SHORT_NS ? SMALL_WEIGHT : 1) / sqrt(sizes[group_of(&rows[i])]);
 }
 
-/* Mixes a number into a hash well, so that parts are of equal size. */
-static uint64_t mix(uint64_t hash, int64_t number)
-{
-  return hr_mix_bits(hash + (uint64_t)number + HR_RANDOM_STEP);
-}
+#define PART_SIZES 10
 
 /* Rows of one matrix with several m stay together: they resemble each other. */
 static int64_t part_of(const hr_validated_row *row, int64_t parts)
 {
   const hr_attention *a = &row->attention;
   const hr_expert_call *e = &row->experts;
-  uint64_t hash = (uint64_t)row->kind;
-  if (hr_validated_row_is_attention(row)) {
-    const int64_t sizes[] = {a->q_len, a->kv_len, a->batch, a->q_heads, a->k_heads, a->qk_dim, a->window};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-      hash = mix(hash, sizes[i]);
-  } else if (row->kind == HR_INTERVAL_EXPERTS) {
-    hash = mix(mix(mix(hash, e->hidden), e->width), e->experts);
-  } else if (row->kind == HR_INTERVAL_SCAN) {
-    const hr_scan_call *s = &row->scan;
-    const int64_t sizes[] = {s->recurrence, s->updates, s->batch, s->tokens, s->heads,
-                             s->head_dim,   s->groups,  s->state, s->chunk};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-      hash = mix(hash, sizes[i]);
-  } else if (row->kind == HR_INTERVAL_COLLECTIVE) {
-    const hr_collective *c = &row->collective;
-    hash = mix(mix(mix(mix(hash, c->kind), c->library), c->devices), c->bytes);
-  } else {
-    hash = mix(mix(0, row->gemm.n), row->gemm.k);
-  }
-  return 1 + (int64_t)(hash % (uint64_t)parts);
+  const hr_scan_call *s = &row->scan;
+  const hr_collective *c = &row->collective;
+  const int64_t kind = row->kind, gemm[PART_SIZES] = {0, row->gemm.n, row->gemm.k};
+  const int64_t attention[PART_SIZES] = {kind,       a->q_len,   a->kv_len, a->batch,
+                                         a->q_heads, a->k_heads, a->qk_dim, a->window};
+  const int64_t experts[PART_SIZES] = {kind, e->hidden, e->width, e->experts};
+  const int64_t scan[PART_SIZES] = {kind,     s->recurrence, s->updates, s->batch, s->tokens,
+                                    s->heads, s->head_dim,   s->groups,  s->state, s->chunk};
+  const int64_t collective[PART_SIZES] = {kind, c->kind, c->library, c->devices, c->bytes};
+  const int64_t *sizes = hr_validated_row_is_attention(row) ? attention
+                         : kind == HR_INTERVAL_EXPERTS      ? experts
+                         : kind == HR_INTERVAL_SCAN         ? scan
+                         : kind == HR_INTERVAL_COLLECTIVE   ? collective
+                                                            : gemm;
+  return 1 + (int64_t)(hr_hash_sizes(sizes, PART_SIZES) % (uint64_t)parts);
 }
 
 static void describe_rows(calibration *c)
@@ -155,12 +147,22 @@ static hr_status choose_figures(calibration *c, hr_error *error)
   return HR_OK;
 }
 
+/* A fitted figure is not known to more digits. */
+static double rounded(double value)
+{
+  const double unit = value > 0 ? pow(10, floor(log10(value)) - (DIGITS - 1)) : 1;
+  return round(value / unit) * unit;
+}
+
 static hr_status fit_all(calibration *c, hr_error *error)
 {
   const hr_fit_problem problem = problem_of(c, 0);
-  HR_TRY(hr_fit(&problem, c->result->hardware, error));
-  for (size_t i = 0; i < c->parameter_count; i++)
-    c->result->figures[i].after = hr_parameter_get(c->result->hardware, &c->parameters[i]);
+  hr_hardware *fitted = c->result->hardware;
+  HR_TRY(hr_fit(&problem, fitted, error));
+  for (size_t i = 0; i < c->parameter_count; i++) {
+    hr_parameter_set(fitted, &c->start, &c->parameters[i], rounded(hr_parameter_get(fitted, &c->parameters[i])));
+    c->result->figures[i].after = hr_parameter_get(fitted, &c->parameters[i]);
+  }
   return HR_OK;
 }
 

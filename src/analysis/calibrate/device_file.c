@@ -7,65 +7,28 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"
-#include "base/text.h"
 #include "json/json.h"
 
 #include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define DIGITS 4 /* of a fitted figure: it is not known better */
 
 void hr_calibrate_facts_init(hr_calibrate_facts *facts, size_t size)
 {
   HR_INIT(facts, size, (hr_calibrate_facts){.calibration = HR_CALIBRATION_MEASURED});
 }
 
-static json_t *rounded(double value)
+/* Sets a member of a device to that of the fitted one. Of an object it keeps what a figure of 0 has replaced. */
+static bool set_field(json_t *root, const json_t *all, const char *field)
 {
-  double unit = value > 0 ? pow(10, floor(log10(value)) - (DIGITS - 1)) : 1, near = round(value / unit) * unit;
-  return near == floor(near) && near < 1e9 ? json_integer((json_int_t)near) : json_real(near);
-}
-
-/* Rows that lack a member get that of `all`: a member that some rows of a list have is 0 in the others. */
-static void complete(json_t *list, const json_t *all, const char *member)
-{
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    json_t *row = json_array_get(list, i), *value = json_object_get(json_array_get(all, i), member);
-    if (value && !json_object_get(row, member))
-      json_object_set_new(row, member, json_deep_copy(value));
-  }
-}
-
-/* A fit may have added rates between others, so that their list is that of the fitted device. */
-static bool is_listed_whole(const hr_fitted_figure *figure)
-{
-  return strcmp(figure->field, "collectives") == 0;
-}
-
-/* Sets "reach", "library_share.bf16" or "tiles[3].share" of a device. What holds it, if it is missing, comes from
- * `all`. */
-static bool set_figure(json_t *root, const json_t *all, const hr_fitted_figure *figure)
-{
-  const char *behind = figure->name + strlen(figure->field), *member = strchr(behind, '.');
-  json_t *holder = json_object_get(root, figure->field);
-  if (is_listed_whole(figure))
-    return json_object_set_new(root, figure->field, json_deep_copy(json_object_get(all, figure->field))) == 0;
-  if (*behind == '\0')
-    return json_object_set_new(root, figure->field, rounded(figure->after)) == 0;
-  if (!holder) {
-    holder = json_deep_copy(json_object_get(all, figure->field));
-    if (json_object_set_new(root, figure->field, holder) != 0)
-      return false;
-  }
-  if (member && *behind == '[')
-    complete(holder, json_object_get(all, figure->field), member + 1);
-  if (*behind == '[')
-    holder = json_array_get(holder, (size_t)strtoul(behind + 1, NULL, 10));
-  return member && json_object_set_new(holder, member + 1, rounded(figure->after)) == 0;
+  json_t *own = json_object_get(root, field), *fitted = json_deep_copy(json_object_get(all, field));
+  if (!json_is_object(own) || !fitted)
+    return json_object_set_new(root, field, fitted) == 0;
+  const bool done = json_object_update(own, fitted) == 0;
+  json_decref(fitted);
+  return done;
 }
 
 #define TEXT_MAX 1024
@@ -78,9 +41,15 @@ static json_t *text_or_null(const char *text)
   return clean[0] ? json_string(clean) : json_null();
 }
 
+/* Errors are not known to more than four places. */
+static double rounded(double error)
+{
+  return round(1e4 * error) / 1e4;
+}
+
 static json_t *errors_of(const hr_calibrated_kind *kind)
 {
-  return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "kind", hr_interval_kind_name(kind->kind), "size",
+  return json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f}", "kind", hr_interval_kind_name(kind->kind), "size",
                    hr_calibrated_size_name(kind->size), "rows", (json_int_t)kind->rows, "before", rounded(kind->before),
                    "fitted", rounded(kind->fitted), "held_out", rounded(kind->held_out), "held_out_p90",
                    rounded(kind->held_out_p90));
@@ -100,7 +69,7 @@ static json_t *calibrated(const hr_calibrate_result *result, const hr_calibrate_
   json_t *errors = json_array();
   for (size_t i = 0; i < result->kind_count; i++)
     json_array_append_new(errors, errors_of(&result->kinds[i]));
-  return json_pack("{s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o}", "date", text_or_null(facts->date), "rows",
+  return json_pack("{s:o, s:I, s:f, s:I, s:o, s:o, s:o, s:o}", "date", text_or_null(facts->date), "rows",
                    (json_int_t)result->rows, "held_out", rounded(held_out_mean(result->held_out)), "parts",
                    (json_int_t)result->folds, "source", text_or_null(facts->source), "driver",
                    text_or_null(facts->driver), "libraries", text_or_null(facts->libraries), "errors", errors);
@@ -127,11 +96,11 @@ static bool set_sources(json_t *root, const hr_calibrate_result *result, const h
 static bool fill(json_t *root, const json_t *all, const hr_calibrate_result *result, const hr_calibrate_facts *facts)
 {
   bool done = true;
-  static const char *const whole[] = {"launch_ns", "error_band", "intervals"};
+  static const char *const others[] = {"launch_ns", "error_band", "intervals"};
   for (size_t i = 0; i < result->figure_count; i++)
-    done = done && set_figure(root, all, &result->figures[i]);
-  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-    done = done && json_object_set_new(root, whole[i], json_deep_copy(json_object_get(all, whole[i]))) == 0;
+    done = done && set_field(root, all, result->figures[i].field);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    done = done && set_field(root, all, others[i]);
   done = done && json_object_set_new(root, "calibration", json_string(hr_calibration_name(facts->calibration))) == 0 &&
          json_object_set_new(root, "calibrated", calibrated(result, facts)) == 0;
   return done && set_sources(root, result, facts);
