@@ -140,12 +140,13 @@ typedef struct hr_server_cost {
   hr_decode_cost decode;
 } hr_server_cost;
 
-/** Speed of GEMMs whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
-#define HR_ALIGNMENT_CLASS_ROWS(X, list, count)                                                                     \
-  X(list, count, int64_t, bytes, NEEDED, ALIGNMENT)     /* a power of two */                                        \
-  X(list, count, double, gemm_share, NEEDED, SHARE)     /* of the rate of the best class, in tiles of 128 × 256 */ \
-  X(list, count, double, bmm_share, NEEDED, SHARE)      /* the same for batched GEMMs */                            \
-  X(list, count, double, result_share, OPTIONAL, SHARE) /* where the result alone is not aligned; 0: gemm_share */
+/** Speed of GEMMs whose contiguous dimensions are multiples of `bytes` but not of the next larger class, as shares of
+ *  the rate of the best class. */
+#define HR_ALIGNMENT_CLASS_ROWS(X, list, count)                                                               \
+  X(list, count, int64_t, bytes, NEEDED, ALIGNMENT)                          /* a power of two */             \
+  X(list, count, double, gemm_share, FIT_BUT_LAST(GEMMS, NEEDED), SHARE)     /* in tiles of 128 × 256 */     \
+  X(list, count, double, bmm_share, FIT_BUT_LAST(GEMMS, NEEDED), SHARE)      /* the same for batched GEMMs */ \
+  X(list, count, double, result_share, FIT_BUT_LAST(GEMMS, OPTIONAL), SHARE) /* the result alone is; 0: gemm_share */
 typedef struct hr_alignment_class {
   HR_ALIGNMENT_CLASS_ROWS(HR_ROW_MEMBER, , )
 } hr_alignment_class;
@@ -154,7 +155,7 @@ typedef struct hr_alignment_class {
 #define HR_TILE_ROWS(X, list, count)       \
   X(list, count, int64_t, m, NEEDED, SIDE) \
   X(list, count, int64_t, n, NEEDED, SIDE) \
-  X(list, count, double, share, NEEDED, SHARE) /* of the library's best rate, when every slot is busy */
+  X(list, count, double, share, FIT_BUT_FIRST(GEMMS, NEEDED), SHARE) /* of the best rate, when every slot is busy */
 typedef struct hr_tile {
   HR_TILE_ROWS(HR_ROW_MEMBER, , )
 } hr_tile;
@@ -163,14 +164,16 @@ typedef struct hr_tile {
  *  shares of the library's best GEMM, for long sequences without a mask. */
 #define HR_ATTENTION_SHARE_ROWS(X, list, count)                                                                       \
   X(list, count, int64_t, head_dim, NEEDED, SIDE)                                                                     \
-  X(list, count, double, forward_share, NEEDED, SHARE_OF_RATE)                                                        \
+  X(list, count, double, forward_share, FIT(ATTENTION, NEEDED), SHARE_OF_RATE)                                        \
   X(list, count, double, backward_share, NEEDED, SHARE_OF_RATE)                                                       \
-  X(list, count, double, headroom_share, OPTIONAL, SHARE_OF_RATE) /* Headroom's own kernel; 0: as forward_share */    \
-  X(list, count, double, short_share, OPTIONAL,                                                                       \
+  X(list, count, double, headroom_share, FIT(ATTENTION, OPTIONAL), SHARE_OF_RATE) /* 0: as forward_share */           \
+  X(list, count, double, short_share, FIT(ATTENTION, OPTIONAL),                                                       \
     SHARE_OF_RATE) /* its tiles of up to 64 keys for up to 1024; 0: same */                                           \
   X(list, count, double, headroom_backward_share, OPTIONAL, SHARE_OF_RATE) /* Headroom's own; 0: as backward_share */ \
-  X(list, count, double, full_share, OPTIONAL, SHARE_OF_RATE) /* calls without a mask; 0: as forward_share */         \
-  X(list, count, double, fp8_share, OPTIONAL, SHARE_OF_RATE)  /* of the best fp8 GEMM; 0: by forward_share */
+  X(list, count, double, full_share, FIT(ATTENTION, OPTIONAL),                                                        \
+    SHARE_OF_RATE) /* without a mask; 0: as forward_share */                                                          \
+  X(list, count, double, fp8_share, FIT(ATTENTION, OPTIONAL),                                                         \
+    SHARE_OF_RATE) /* of the best fp8 GEMM; 0: by forward_share */
 typedef struct hr_attention_share {
   HR_ATTENTION_SHARE_ROWS(HR_ROW_MEMBER, , )
 } hr_attention_share;

@@ -23,6 +23,11 @@ static const hr_figure_bounds bounds[] = {
 #define OPTIONAL .zero = true
 #define OTHERWISE(value) .missing = value
 #define OWN(presence) .own = true, presence
+#define FIT(rows, presence) presence
+#define FIT_SHARE(rows, presence) presence
+#define FIT_EXCESS(rows, presence) presence
+#define FIT_BUT_FIRST(rows, presence) presence
+#define FIT_BUT_LAST(rows, presence) presence
 #define AT(member) .offset = offsetof(hr_hardware, member)
 #define IS_INTEGER_double false
 #define IS_INTEGER_int64_t true
@@ -45,7 +50,7 @@ static const hr_figure_bounds bounds[] = {
   {NULL, #member, AT(member), presence, .integer = true, .bounds = &bounds[BOUNDS_##name]},
 #define HR_FORMATS(member, presence, name) \
   {#member, NULL, HR_PLACE_FORMATS, AT(member), presence, .stride = sizeof(double), .bounds = &bounds[BOUNDS_##name]},
-#define HR_OBJECT(type, member, numbers) numbers(COST, member)
+#define HR_OBJECT(type, member, numbers, rows) numbers(COST, member)
 #define HR_LIST(type, member, count, most, numbers) numbers(ROW, member, count)
 #define HR_FORMER(field, member) {NULL, #field, AT(member), OPTIONAL, .former = true, .bounds = &bounds[BOUNDS_TIME]},
 static const hr_device_figure figures[] = {
@@ -55,7 +60,7 @@ static const hr_device_figure figures[] = {
 #define HR_NUMBER(member, presence, name)
 #define HR_COUNT(member, presence, name)
 #define HR_FORMATS(member, presence, name)
-#define HR_OBJECT(type, member, numbers)
+#define HR_OBJECT(type, member, numbers, rows)
 #define HR_LIST(type, member, count, most, numbers) {#member, offsetof(hr_hardware, count), most},
 #define HR_FORMER(field, member)
 static const hr_device_list lists[] = {

@@ -35,13 +35,13 @@ typedef struct hr_ceiling {
  *  bus_bytes_per_s it is α + τ + ramp · √(α·τ). The last term is that of small and middle messages, whose transfer is
  *  cut into pieces: √(α·τ) is what the best number of pieces costs. Several rows of the same library, kind and devices
  *  are its ways, of which the fastest counts. Rows of several nodes are of DeepEP, and the whole time. */
-#define HR_COLLECTIVE_RATE_ROWS(X, list, count)                                                                     \
-  X(list, count, int64_t, devices, OWN(NEEDED), SEVERAL_DEVICES)                                                    \
-  X(list, count, double, latency_ns, GIVEN, TIME)            /* α */                                               \
-  X(list, count, double, bus_bytes_per_s, NEEDED, BANDWIDTH) /* as nccl-tests defines bus bandwidth */              \
-  X(list, count, double, ramp, OPTIONAL, RAMP)               /* 0: α + τ alone; 2: pieces of the best size */     \
-  X(list, count, double, error_band, GIVEN, BAND)            /* relative, of the time, as hr_hardware.error_band */ \
-  X(list, count, int64_t, nodes, OPTIONAL, DEVICES)          /* 0: one */
+#define HR_COLLECTIVE_RATE_ROWS(X, list, count)                                                                   \
+  X(list, count, int64_t, devices, OWN(NEEDED), SEVERAL_DEVICES)                                                  \
+  X(list, count, double, latency_ns, FIT(COLLECTIVES, GIVEN), TIME)            /* α */                           \
+  X(list, count, double, bus_bytes_per_s, FIT(COLLECTIVES, NEEDED), BANDWIDTH) /* as nccl-tests defines it */     \
+  X(list, count, double, ramp, FIT_SHARE(COLLECTIVES, OPTIONAL), RAMP) /* 0: α + τ alone; 2: the best pieces */ \
+  X(list, count, double, error_band, GIVEN, BAND)   /* relative, of the time, as hr_hardware.error_band */        \
+  X(list, count, int64_t, nodes, OPTIONAL, DEVICES) /* 0: one */
 typedef struct hr_collective_rate {
   hr_collective_kind kind;
   HR_COLLECTIVE_RATE_ROWS(HR_ROW_MEMBER, , )
@@ -66,7 +66,7 @@ struct hr_hardware {
 #define HR_NUMBER(member, presence, bounds) double member;
 #define HR_COUNT(member, presence, bounds) int64_t member;
 #define HR_FORMATS(member, presence, bounds) double member[HR_DTYPE_COUNT];
-#define HR_OBJECT(type, member, list) type member;
+#define HR_OBJECT(type, member, numbers, rows) type member;
 #define HR_LIST(type, member, count, most, rows) \
   size_t count;                                  \
   type member[most];

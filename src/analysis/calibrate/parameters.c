@@ -7,37 +7,43 @@
 #include <math.h>
 #include <string.h>
 
-/* A row of parameters.inc: the figures whose numbers lie in these bytes of hr_hardware. */
+/* The figures of figures.inc whose numbers lie in these bytes of hr_hardware. */
 typedef struct parameter_row {
   size_t offset, size;
+  unsigned rows; /* 0: not fitted */
   hr_parameter_scale scale;
-  unsigned rows;
   size_t first, last; /* of a list's rows, that are left out */
 } parameter_row;
 
-#define HR_COLUMN(member, how, bits, first, last) \
-  {offsetof(hr_hardware, member), sizeof(((hr_hardware *)NULL)->member), HR_SCALE_##how, bits, first, last},
-#define HR_FIGURES(member, how, bits) HR_COLUMN(member, how, bits, 0, 0)
+#define NEEDED .rows = HR_ROWS_NONE
+#define GIVEN NEEDED
+#define OPTIONAL NEEDED
+#define OTHERWISE(value) NEEDED
+#define OWN(fit) fit
+#define FIT(bits, presence) .rows = HR_ROWS_##bits
+#define FIT_SHARE(bits, presence) FIT(bits, presence), .scale = HR_SCALE_SHARE
+#define FIT_EXCESS(bits, presence) FIT(bits, presence), .scale = HR_SCALE_EXCESS
+#define FIT_BUT_FIRST(bits, presence) FIT(bits, presence), .first = 1
+#define FIT_BUT_LAST(bits, presence) FIT(bits, presence), .last = 1
+#define PLACE(member) offsetof(hr_hardware, member), sizeof(((hr_hardware *)NULL)->member)
+#define COLUMN(list, count, type, member, fit, bounds) {PLACE(list[0].member), fit},
+
+#define HR_NUMBER(member, fit, bounds) {PLACE(member), fit},
+#define HR_COUNT HR_NUMBER
+#define HR_FORMATS HR_NUMBER
+#define HR_OBJECT(type, member, numbers, rows) {PLACE(member), FIT(rows, )},
+#define HR_LIST(type, member, count, most, numbers) numbers(COLUMN, member, count)
+#define HR_FORMER(field, member)
 static const parameter_row table[] = {
-#include "analysis/calibrate/parameters.inc"
+#include "hardware/figures.inc"
 };
 
 unsigned hr_parameter_row_bits(const hr_validated_row *row)
 {
-  bool own = row->framework == HR_FRAMEWORK_HEADROOM;
-  if (row->kind == HR_INTERVAL_ATTENTION)
-    return HR_ROWS_ATTENTION | (own ? HR_ROWS_HEADROOM : HR_ROWS_FRAMEWORKS);
-  if (row->kind == HR_INTERVAL_DECODE)
-    return HR_ROWS_DECODE | (own ? HR_ROWS_HEADROOM : 0u);
-  if (row->kind == HR_INTERVAL_LATENT || row->kind == HR_INTERVAL_LATENT_PREFILL)
-    return HR_ROWS_LATENT;
-  if (row->kind == HR_INTERVAL_EXPERTS)
-    return HR_ROWS_EXPERTS;
-  if (row->kind == HR_INTERVAL_SCAN)
-    return HR_ROWS_SCANS;
-  if (row->kind == HR_INTERVAL_COLLECTIVE)
-    return HR_ROWS_COLLECTIVES;
-  return HR_ROWS_GEMMS;
+  const unsigned kind = 1u << row->kind;
+  if (row->framework == HR_FRAMEWORK_HEADROOM && kind & (HR_ROWS_ATTENTION | HR_ROWS_DECODE))
+    return kind | HR_ROWS_HEADROOM;
+  return kind & HR_ROWS_ATTENTION ? kind | HR_ROWS_FRAMEWORKS : kind;
 }
 
 static void set_missing(double *value, double otherwise)
@@ -167,7 +173,7 @@ size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[H
   for (const parameter_row *row = table; row < table + sizeof table / sizeof *table; row++) {
     if (row->rows & HR_ROWS_ON_CPU && hardware->about.kind != HR_HARDWARE_CPU)
       continue;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && row->rows != HR_ROWS_NONE; i++) {
       if (!figures[i].former && figures[i].offset >= row->offset && figures[i].offset < row->offset + row->size)
         used += add_numbers(hardware, row, &figures[i], parameters + used, HR_FITTED_FIGURES_MAX - used);
     }

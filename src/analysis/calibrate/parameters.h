@@ -14,21 +14,27 @@ typedef enum hr_parameter_scale {
   HR_SCALE_EXCESS  /* its excess over 1 by a factor */
 } hr_parameter_scale;
 
-/** What a row measures, and which rows may determine a figure. */
+/** What a row measures, by its kind, and which rows may determine a figure. */
+#define HR_KIND_BIT(kind) (1 << HR_INTERVAL_##kind)
 enum {
-  HR_ROWS_GEMMS = 1,
-  HR_ROWS_ATTENTION = 2,
-  HR_ROWS_DECODE = 4,
-  HR_ROWS_LATENT = 8,
-  HR_ROWS_EXPERTS = 16,
-  HR_ROWS_SCANS = 512,
-  HR_ROWS_COLLECTIVES = 1024,
-  HR_ROWS_KERNELS = 31 | HR_ROWS_SCANS,
-  HR_ROWS_ALL = HR_ROWS_KERNELS | HR_ROWS_COLLECTIVES,
-  HR_ROWS_FRAMEWORKS = 32, /* attention of frameworks; of a figure: not without such rows */
-  HR_ROWS_HEADROOM = 64,   /* attention or decode by Headroom's kernels */
-  HR_ROWS_ON_CPU = 128,    /* of a figure: only on a CPU */
-  HR_ROWS_WITH_GEMMS = 256 /* of a figure: not without GEMMs */
+  HR_ROWS_NONE = 0,
+  HR_ROWS_GEMMS = HR_KIND_BIT(GEMM) | HR_KIND_BIT(GEMM_MISALIGNED) | HR_KIND_BIT(GEMM_8BIT) | HR_KIND_BIT(BMM) |
+                  HR_KIND_BIT(BMM_MISALIGNED),
+  HR_ROWS_ATTENTION = HR_KIND_BIT(ATTENTION),
+  HR_ROWS_DECODE = HR_KIND_BIT(DECODE),
+  HR_ROWS_LATENT = HR_KIND_BIT(LATENT) | HR_KIND_BIT(LATENT_PREFILL),
+  HR_ROWS_EXPERTS = HR_KIND_BIT(EXPERTS),
+  HR_ROWS_SCANS = HR_KIND_BIT(SCAN),
+  HR_ROWS_COLLECTIVES = HR_KIND_BIT(COLLECTIVE),
+  HR_ROWS_ALL = HR_KIND_BIT(KIND_COUNT) - 1,
+  HR_ROWS_KERNELS = HR_ROWS_ALL - HR_ROWS_COLLECTIVES,
+  HR_ROWS_FRAMEWORKS = 1 << 16, /* attention of frameworks; of a figure: not without such rows */
+  HR_ROWS_HEADROOM = 1 << 17,   /* attention or decode by Headroom's kernels */
+  HR_ROWS_ON_CPU = 1 << 18,     /* of a figure: only on a CPU */
+  HR_ROWS_WITH_GEMMS = 1 << 19, /* of a figure: not without GEMMs */
+  HR_ROWS_KERNELS_OF_CPU = HR_ROWS_KERNELS | HR_ROWS_ON_CPU,
+  HR_ROWS_KERNELS_WITH_GEMMS = HR_ROWS_KERNELS | HR_ROWS_WITH_GEMMS,
+  HR_ROWS_FRAMEWORKS_ATTENTION = HR_ROWS_ATTENTION | HR_ROWS_FRAMEWORKS
 };
 
 /** The bits of a row. */
