@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE 1e12 /* from which on a rate is easier to read as 1.979e15 */
-
 /* What a row of a list has besides its numbers. */
 static void put_words(json_t *row, const hr_hardware *h, const char *list, size_t index)
 {
@@ -28,18 +26,12 @@ static void put_words(json_t *row, const hr_hardware *h, const char *list, size_
   }
 }
 
-static json_t *number(const hr_device_figure *figure, double value)
-{
-  const bool whole = figure->integer || (value == floor(value) && value < LARGE);
-  return whole ? json_integer(llround(value)) : json_real(value);
-}
-
 /* A number that a reader would take for a missing one is left out. */
 static void put_number(json_t *to, const hr_hardware *h, const hr_device_figure *figure, size_t index)
 {
   double value = hr_device_figure_get(h, figure, index);
   if (figure->needed || value != figure->missing)
-    json_object_set_new(to, figure->field, number(figure, value));
+    json_object_set_new(to, figure->field, figure->integer ? json_integer(llround(value)) : json_real(value));
 }
 
 static void put_formats(json_t *json, const hr_hardware *h, const hr_device_figure *figure)
@@ -48,7 +40,7 @@ static void put_formats(json_t *json, const hr_hardware *h, const hr_device_figu
   for (size_t i = 0; i < HR_DTYPE_COUNT; i++) {
     double value = hr_device_figure_get(h, figure, i);
     if (value > 0)
-      json_object_set_new(formats, hr_dtype_name((hr_dtype)i), number(figure, value));
+      json_object_set_new(formats, hr_dtype_name((hr_dtype)i), json_real(value));
   }
   json_object_set_new(json, figure->object, formats);
 }
