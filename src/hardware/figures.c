@@ -2,19 +2,45 @@
 #include "hardware/figures.h"
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/text.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
+/* In enumerator order. */
+static const char *const calibration_names[] = {"estimated", "datasheet", "published", "measured"};
+static const char *const ceiling_names[] = {"gemm", "exp", "read", "copy"};
+static const char *const interval_names[HR_INTERVAL_KIND_COUNT] = {
+    "gemm",      "gemm_misaligned", "bmm",           "attention",  "decode", "latent",    "latent_prefill", "experts",
+    "gemm_8bit", "bmm_misaligned",  "own_attention", "own_decode", "scan",   "collective"};
+HR_DEFINE_NAME(hr_calibration_name, hr_calibration, calibration_names, HR_CALIBRATION_MEASURED + 1)
+HR_DEFINE_NAME(hr_ceiling_kind_name, hr_ceiling_kind, ceiling_names, HR_CEILING_COPY + 1)
+HR_DEFINE_NAME(hr_interval_kind_name, hr_interval_kind, interval_names, HR_INTERVAL_KIND_COUNT)
+
+static const char *device_kind_name(hr_hardware_kind kind)
+{
+  return kind == HR_HARDWARE_GPU ? "gpu" : kind == HR_HARDWARE_CPU ? "cpu" : "unknown";
+}
+
+#define HR_BOUNDS(name, least, most, unit)
+#define HR_WORDS(name, type, name_of, most)    \
+  static const char *name_of_##type(int value) \
+  {                                            \
+    return name_of((type)value);               \
+  }
+#include "hardware/figures.inc"
+
 enum {
 #define HR_BOUNDS(name, least, most, unit) BOUNDS_##name,
+#define HR_WORDS(name, type, name_of, most) BOUNDS_##name,
 #include "hardware/figures.inc"
 };
 
 static const hr_figure_bounds bounds[] = {
-#define HR_BOUNDS(name, least, most, unit) {least, most, unit},
+#define HR_BOUNDS(name, least, most, unit) {least, most, unit, NULL},
+#define HR_WORDS(name, type, name_of, most) {0, most, "", name_of_##type},
 #include "hardware/figures.inc"
 };
 
@@ -29,8 +55,7 @@ static const hr_figure_bounds bounds[] = {
 #define FIT_BUT_FIRST(rows, presence) presence
 #define FIT_BUT_LAST(rows, presence) presence
 #define AT(member) .offset = offsetof(hr_hardware, member)
-#define IS_INTEGER_double false
-#define IS_INTEGER_int64_t true
+#define IS_INTEGER(type) .integer = _Generic((type)0, double : false, default : true)
 
 #define COST(object, member, presence, name) \
   {#object, #member, HR_PLACE_OBJECT, AT(object.member), presence, .bounds = &bounds[BOUNDS_##name]},
@@ -42,12 +67,14 @@ static const hr_figure_bounds bounds[] = {
    presence,                                           \
    .stride = sizeof(((hr_hardware *)NULL)->list[0]),   \
    .count_offset = offsetof(hr_hardware, count),       \
-   .integer = IS_INTEGER_##type,                       \
+   IS_INTEGER(type),                                   \
    .bounds = &bounds[BOUNDS_##name]},
 
 #define HR_NUMBER(member, presence, name) {NULL, #member, AT(member), presence, .bounds = &bounds[BOUNDS_##name]},
 #define HR_COUNT(member, presence, name) \
   {NULL, #member, AT(member), presence, .integer = true, .bounds = &bounds[BOUNDS_##name]},
+#define HR_WORD(field, member, words) \
+  {NULL, #field, AT(member), OWN(NEEDED), .integer = true, .bounds = &bounds[BOUNDS_##words]},
 #define HR_FORMATS(member, presence, name) \
   {#member, NULL, HR_PLACE_FORMATS, AT(member), presence, .stride = sizeof(double), .bounds = &bounds[BOUNDS_##name]},
 #define HR_OBJECT(type, member, numbers, rows) numbers(COST, member)
@@ -59,6 +86,7 @@ static const hr_device_figure figures[] = {
 
 #define HR_NUMBER(member, presence, name)
 #define HR_COUNT(member, presence, name)
+#define HR_WORD(field, member, words)
 #define HR_FORMATS(member, presence, name)
 #define HR_OBJECT(type, member, numbers, rows)
 #define HR_LIST(type, member, count, most, numbers) {#member, offsetof(hr_hardware, count), most},
@@ -97,6 +125,9 @@ double hr_device_figure_get(const hr_hardware *hardware, const hr_device_figure 
   const char *at = (const char *)hardware + figure->offset + index * figure->stride;
   double number;
   int64_t count;
+  int word;
+  if (figure->bounds->name)
+    return memcpy(&word, at, sizeof word), word;
   memcpy(&number, at, sizeof number);
   memcpy(&count, at, sizeof count);
   return figure->integer ? (double)count : number;
@@ -105,7 +136,9 @@ double hr_device_figure_get(const hr_hardware *hardware, const hr_device_figure 
 void hr_device_figure_set(hr_hardware *hardware, const hr_device_figure *figure, size_t index, double value)
 {
   char *at = (char *)hardware + figure->offset + index * figure->stride;
-  if (figure->integer)
+  if (figure->bounds->name)
+    memcpy(at, &(int){(int)value}, sizeof(int));
+  else if (figure->integer)
     memcpy(at, &(int64_t){llround(value)}, sizeof(int64_t));
   else
     memcpy(at, &value, sizeof value);

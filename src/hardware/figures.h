@@ -9,6 +9,7 @@
 typedef struct hr_figure_bounds {
   double least, most;
   const char *unit;
+  const char *(*name)(int value); /* of an enumerator, "unknown" beyond the last; NULL: of numbers */
 } hr_figure_bounds;
 
 /** Where a device file has a figure. */
@@ -26,7 +27,7 @@ typedef struct hr_device_figure {
   size_t offset;       /* in hr_hardware, of the first number */
   size_t stride;       /* to the number of the next row or format */
   size_t count_offset; /* of the size_t that counts a list's rows */
-  bool integer;        /* an int64_t, otherwise a double */
+  bool integer;        /* an int64_t or an enumerator, otherwise a double */
   bool former;         /* a former name of a number that has a row of its own */
   bool own;            /* of the device itself: a file does not take it from the device that it is like */
   bool needed;         /* in its file, object or row */

@@ -4,7 +4,6 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
-#include "hardware/enumerator_names.h"
 #include "hardware/figures.h"
 
 #include <headroom/experimental/collective.h>
@@ -115,10 +114,6 @@ double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, do
   return flops_per_s / fmax(loop, known ? hr_hardware_library_flops_per_s(hardware, dtype) : 0);
 }
 
-HR_DEFINE_NAME(hr_interval_kind_name, hr_interval_kind, hr_interval_names, HR_INTERVAL_KIND_COUNT)
-HR_DEFINE_NAME(hr_ceiling_kind_name, hr_ceiling_kind, hr_ceiling_names, HR_CEILING_KIND_COUNT)
-HR_DEFINE_NAME(hr_calibration_name, hr_calibration, hr_calibration_names, HR_CALIBRATION_COUNT)
-
 static const char *const clock_names[] = {"settled", "burst"};
 static const char *const cache_names[] = {"cold", "warm"};
 
@@ -154,16 +149,6 @@ static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
-{
-  for (size_t i = 0; i < hardware->ceiling_count; i++) {
-    const hr_ceiling *c = &hardware->ceilings[i];
-    if ((unsigned)c->kind >= HR_CEILING_KIND_COUNT || (unsigned)c->dtype >= HR_DTYPE_COUNT)
-      return hr_fail(error, HR_ERROR_INVALID, "ceilings: row %zu has an unknown kind or format", i);
-  }
-  return HR_OK;
-}
-
 int64_t hr_collective_rate_order(const hr_collective_rate *a, const hr_collective_rate *b)
 {
   if (a->library != b->library)
@@ -175,10 +160,6 @@ static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
 {
   for (size_t i = 0; i < hardware->collective_count; i++) {
     const hr_collective_rate *rate = &hardware->collectives[i], *before = i ? rate - 1 : NULL;
-    if ((unsigned)rate->kind >= HR_COLLECTIVE_COUNT)
-      return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a collective", (int)rate->kind);
-    if ((unsigned)rate->library >= HR_LIBRARY_COUNT)
-      return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a library", (int)rate->library);
     if (before && hr_collective_rate_order(before, rate) > 0)
       return hr_fail(error, HR_ERROR_INVALID,
                      "collectives: %s of %" PRId64 " devices: expected an order by library, kind, then "
@@ -202,10 +183,6 @@ static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
 {
   for (size_t i = 0; i < hardware->interval_count; i++) {
     const hr_interval *interval = &hardware->intervals[i];
-    if ((unsigned)interval->kind >= HR_INTERVAL_KIND_COUNT)
-      return hr_fail(error, HR_ERROR_INVALID, "intervals: %d is not a kind", (int)interval->kind);
-    if ((unsigned)interval->dtype > HR_DTYPE_COUNT)
-      return hr_fail(error, HR_ERROR_INVALID, "intervals: %d is not a number format", (int)interval->dtype);
     if (i > 0 && !intervals_ascend(interval - 1, interval))
       return hr_fail(error, HR_ERROR_INVALID,
                      "intervals: %s below %g ns: expected an order by kind, number format and time",
@@ -260,7 +237,6 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_tiles(hardware, error));
   HR_TRY(check_conditions(hardware, error));
   HR_TRY(check_alignments(hardware, error));
-  HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));
   HR_TRY(check_intervals(hardware, error));
   return check_attentions(hardware, error);

@@ -20,15 +20,15 @@
 
 /** The rate of a loop over one instruction: an upper bound for kernels built on it. */
 #define HR_CEILING_ROWS(X, list, count)                                                                       \
-  X(list, count, double, per_s, OWN(NEEDED), RATE)   /* of all multiprocessors or cores */                    \
+  X(list, count, hr_ceiling_kind, kind, OWN(NEEDED), CEILING_KINDS)                                           \
+  X(list, count, hr_dtype, dtype, OTHERWISE(HR_FP32), NUMBER_FORMATS) /* of HR_CEILING_GEMM */                \
+  X(list, count, double, per_s, OWN(NEEDED), RATE)                    /* of all multiprocessors or cores */   \
   X(list, count, double, core_per_s, OPTIONAL, RATE) /* of one core alone; 0: not measured, as on a GPU */    \
   X(list, count, double, clock_hz, OPTIONAL, CLOCK)  /* of the multiprocessors during the loop; 0: unknown */ \
   X(list, count, double, power_w, OPTIONAL, POWER)   /* of the board, once the power cap has settled; 0: not measured */
 typedef struct hr_ceiling {
-  hr_ceiling_kind kind;
-  hr_dtype dtype;       /* of HR_CEILING_GEMM; HR_FP32 otherwise */
-  char instruction[32]; /* "wgmma", "vfmadd213ps zmm"; of an exponential on a CPU also its polynomial */
   HR_CEILING_ROWS(HR_ROW_MEMBER, , )
+  char instruction[32]; /* "wgmma", "vfmadd213ps zmm"; of an exponential on a CPU also its polynomial */
 } hr_ceiling;
 
 /** Time of a library's collective between so many devices of one node: with τ = bytes × hr_collective_bus_share() /
@@ -36,27 +36,28 @@ typedef struct hr_ceiling {
  *  cut into pieces: √(α·τ) is what the best number of pieces costs. Several rows of the same library, kind and devices
  *  are its ways, of which the fastest counts. Rows of several nodes are of DeepEP, and the whole time. */
 #define HR_COLLECTIVE_RATE_ROWS(X, list, count)                                                                   \
+  X(list, count, hr_collective_kind, kind, OWN(NEEDED), COLLECTIVES)                                              \
   X(list, count, int64_t, devices, OWN(NEEDED), SEVERAL_DEVICES)                                                  \
   X(list, count, double, latency_ns, FIT(COLLECTIVES, GIVEN), TIME)            /* α */                           \
   X(list, count, double, bus_bytes_per_s, FIT(COLLECTIVES, NEEDED), BANDWIDTH) /* as nccl-tests defines it */     \
   X(list, count, double, ramp, FIT_SHARE(COLLECTIVES, OPTIONAL), RAMP) /* 0: α + τ alone; 2: the best pieces */ \
   X(list, count, double, error_band, GIVEN, BAND)   /* relative, of the time, as hr_hardware.error_band */        \
-  X(list, count, int64_t, nodes, OPTIONAL, DEVICES) /* 0: one */
+  X(list, count, int64_t, nodes, OPTIONAL, DEVICES) /* 0: one */                                                  \
+  X(list, count, hr_collective_library, library, OTHERWISE(HR_LIBRARY_NCCL), LIBRARIES)
 typedef struct hr_collective_rate {
-  hr_collective_kind kind;
   HR_COLLECTIVE_RATE_ROWS(HR_ROW_MEMBER, , )
-  hr_collective_library library;
 } hr_collective_rate;
 
 /** Where nine of ten measured times lie: low … high times the predicted one. `below_ns` is of predicted times below
- *  this, and not below the row before of the same kind and dtype. */
-#define HR_INTERVAL_ROWS(X, list, count)                        \
-  X(list, count, double, below_ns, OWN(OTHERWISE(1e18)), BELOW) \
-  X(list, count, double, low, NEEDED, LOW)                      \
+ *  this, and not below the row before of the same kind and dtype. `dtype`: of GEMMs of this format alone;
+ *  HR_DTYPE_COUNT: of every format without rows of its own. */
+#define HR_INTERVAL_ROWS(X, list, count)                                     \
+  X(list, count, hr_interval_kind, kind, OWN(NEEDED), INTERVAL_KINDS)        \
+  X(list, count, hr_dtype, dtype, OTHERWISE(HR_DTYPE_COUNT), NUMBER_FORMATS) \
+  X(list, count, double, below_ns, OWN(OTHERWISE(1e18)), BELOW)              \
+  X(list, count, double, low, NEEDED, LOW)                                   \
   X(list, count, double, high, NEEDED, HIGH)
 typedef struct hr_interval {
-  hr_interval_kind kind;
-  hr_dtype dtype; /* of GEMMs of this format alone; HR_DTYPE_COUNT: of every format without rows of its own */
   HR_INTERVAL_ROWS(HR_ROW_MEMBER, , )
 } hr_interval;
 
@@ -65,6 +66,7 @@ struct hr_hardware {
   hr_hardware_about about;
 #define HR_NUMBER(member, presence, bounds) double member;
 #define HR_COUNT(member, presence, bounds) int64_t member;
+#define HR_WORD(field, member, words)
 #define HR_FORMATS(member, presence, bounds) double member[HR_DTYPE_COUNT];
 #define HR_OBJECT(type, member, numbers, rows) type member;
 #define HR_LIST(type, member, count, most, rows) \

@@ -329,7 +329,7 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
   refused("ceilings", "[{\"kind\": \"speed\"}]",
           "toy.json: ceilings[0].kind: expected one of gemm, exp, read, copy, found \"speed\"");
   refused("ceilings", "[{\"kind\": \"product\", \"dtype\": \"bf17\"}]",
-          "toy.json: ceilings[0].dtype: \"bf17\" is not a number format");
+          "toy.json: ceilings[0].dtype: expected one of fp64, fp32, tf32, fp16, bf16, fp8, found \"bf17\"");
   refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\"}]", "toy.json: ceilings[0].per_s: is missing");
   refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\", \"per_s\": 0}]",
           "toy.json: ceilings[0].per_s: expected a number from 1e+06 to 1e+21, found 0");
@@ -411,7 +411,7 @@ static void every_bound_is_documented(void **state)
     bool seen = false;
     for (size_t k = 0; k < i; k++)
       seen = seen || figures[k].bounds == figures[i].bounds;
-    if (seen)
+    if (seen || figures[i].bounds->name)
       continue;
     write_bounds(figures, count, figures[i].bounds, row, sizeof row);
     if (!strstr(page, row))

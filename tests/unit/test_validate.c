@@ -241,7 +241,7 @@ static void intervals_of_a_format_go_before_those_of_all(void **state)
   assert_true(p.low_ns == p.time_ns * 0.9 && p.high_ns == p.time_ns * 1.2);
   hardware.intervals[0].dtype = (hr_dtype)(HR_DTYPE_COUNT + 1);
   assert_int_equal(hr_hardware_check(&hardware, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "intervals: 7 is not a number format");
+  assert_string_equal(error.message, "intervals[0].dtype: expected 0 to 6, found 7");
   hardware.intervals[0].dtype = HR_DTYPE_COUNT;
   hardware.intervals[1].dtype = HR_FP32;
   assert_int_equal(hr_hardware_check(&hardware, &error), HR_ERROR_INVALID);

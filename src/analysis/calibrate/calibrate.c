@@ -3,7 +3,6 @@
 #include <headroom/experimental/calibrate.h>
 
 #include "analysis/calibrate/fit.h"
-#include "analysis/calibrate/sum_up.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/names.h"
@@ -24,12 +23,11 @@
 #define MANY_ROWS 500
 
 typedef struct calibration {
+  const hr_validation *before; /* predictions before the fit */
   hr_hardware start;
-  const hr_validation *rows; /* as predicted before the fit */
   hr_fit_row *facts;
-  size_t parameter_count;
   hr_parameter parameters[HR_FITTED_FIGURES_MAX];
-  hr_row_poll *poll;
+  hr_fit_problem problem; /* of these */
   hr_calibrate_result *result;
 } calibration;
 
@@ -62,10 +60,10 @@ static size_t group_of(const hr_validated_row *row)
 static void set_weights(calibration *c)
 {
   double sizes[HR_INTERVAL_KIND_COUNT * HR_DTYPE_COUNT * 2] = {0};
-  const hr_validated_row *rows = c->rows->rows;
-  for (size_t i = 0; i < c->rows->row_count; i++)
+  const hr_validated_row *rows = c->problem.rows;
+  for (size_t i = 0; i < c->problem.count; i++)
     sizes[group_of(&rows[i])]++;
-  for (size_t i = 0; i < c->rows->row_count; i++)
+  for (size_t i = 0; i < c->problem.count; i++)
     c->facts[i].weight =
         (rows[i].measured_ns < HR_CALIBRATED_SHORT_NS ? SMALL_WEIGHT : 1) / sqrt(sizes[group_of(&rows[i])]);
 }
@@ -96,54 +94,46 @@ static int64_t part_of(const hr_validated_row *row, int64_t parts)
 
 static void describe_rows(calibration *c)
 {
-  const hr_validated_row *rows = c->rows->rows;
+  const hr_validated_row *rows = c->problem.rows;
   unsigned all = 0;
-  for (size_t i = 0; i < c->rows->row_count; i++) {
+  for (size_t i = 0; i < c->problem.count; i++) {
     c->facts[i].bits = hr_parameter_row_bits(&rows[i]);
     c->facts[i].part = part_of(&rows[i], c->result->folds);
     all |= c->facts[i].bits;
   }
   set_weights(c);
   hr_parameters_begin(&c->start, all);
-  hr_collectives_begin(&c->start, rows, c->rows->row_count, ROWS_OF_FIGURE);
+  hr_collectives_begin(&c->start, rows, c->problem.count, ROWS_OF_FIGURE);
 }
 
 /* ---- figures ---- */
 
 /* The fit to all parts but one, or to all, whose number is 0. They take equally long. */
-static hr_fit_problem problem_of(const calibration *c, int64_t left_out)
+static const hr_fit_problem *problem_of(calibration *c, int64_t left_out)
 {
-  const double share = 1 / (double)(c->result->folds + 1);
-  c->poll->done = share * (double)left_out;
-  return (hr_fit_problem){.start = &c->start,
-                          .rows = c->rows->rows,
-                          .facts = c->facts,
-                          .count = c->rows->row_count,
-                          .left_out = left_out,
-                          .parameters = c->parameters,
-                          .parameter_count = c->parameter_count,
-                          .poll = c->poll,
-                          .done_share = share};
+  c->problem.left_out = left_out;
+  c->problem.poll->done = c->problem.done_share * (double)left_out;
+  return &c->problem;
 }
 
 static hr_status choose_figures(calibration *c, hr_error *error)
 {
   hr_parameter all[HR_FITTED_FIGURES_MAX];
   size_t count = hr_parameters_list(&c->start, all);
-  const hr_fit_problem problem = problem_of(c, 0);
+  const hr_fit_problem *problem = problem_of(c, 0);
   for (size_t i = 0; i < count; i++) {
     int64_t rows;
-    HR_TRY(hr_fit_count_rows(&problem, &all[i], &rows, error));
+    HR_TRY(hr_fit_count_rows(problem, &all[i], &rows, error));
     if (rows < ROWS_OF_FIGURE)
       continue;
-    hr_fitted_figure *figure = &c->result->figures[c->parameter_count];
+    hr_fitted_figure *figure = &c->result->figures[c->problem.parameter_count];
     hr_device_figure_name(all[i].figure, all[i].index, figure->name, sizeof figure->name);
     hr_copy_text(figure->field, sizeof figure->field, all[i].figure->object ? all[i].figure->object : figure->name);
     figure->before = hr_parameter_get(&c->start, &all[i]);
     figure->rows = rows;
-    c->parameters[c->parameter_count++] = all[i];
+    c->parameters[c->problem.parameter_count++] = all[i];
   }
-  c->result->figure_count = c->parameter_count;
+  c->result->figure_count = c->problem.parameter_count;
   return HR_OK;
 }
 
@@ -156,10 +146,9 @@ static double rounded(double value)
 
 static hr_status fit_all(calibration *c, hr_error *error)
 {
-  const hr_fit_problem problem = problem_of(c, 0);
   hr_hardware *fitted = c->result->hardware;
-  HR_TRY(hr_fit(&problem, fitted, error));
-  for (size_t i = 0; i < c->parameter_count; i++) {
+  HR_TRY(hr_fit(problem_of(c, 0), fitted, error));
+  for (size_t i = 0; i < c->problem.parameter_count; i++) {
     hr_parameter_set(fitted, &c->start, &c->parameters[i], rounded(hr_parameter_get(fitted, &c->parameters[i])));
     c->result->figures[i].after = hr_parameter_get(fitted, &c->parameters[i]);
   }
@@ -172,10 +161,9 @@ static hr_status fit_all(calibration *c, hr_error *error)
 static hr_status hold_out(calibration *c, int64_t part, hr_error *error)
 {
   hr_hardware fitted;
-  const hr_fit_problem problem = problem_of(c, part);
-  HR_TRY(hr_fit(&problem, &fitted, error));
-  for (size_t i = 0; i < c->rows->row_count; i++) {
-    HR_TRY(hr_row_poll_next(c->poll, error));
+  HR_TRY(hr_fit(problem_of(c, part), &fitted, error));
+  for (size_t i = 0; i < c->problem.count; i++) {
+    HR_TRY(hr_row_poll_next(c->problem.poll, error));
     if (c->facts[i].part == part)
       HR_TRY(hr_validated_row_predict(&fitted, &c->result->held_out->rows[i], error));
   }
@@ -188,11 +176,11 @@ static hr_status begin_held_out(calibration *c, hr_error *error)
   hr_validation *held = calloc(1, sizeof *held);
   c->result->held_out = held;
   if (held)
-    held->rows = malloc(c->rows->row_count * sizeof *held->rows);
+    held->rows = malloc(c->problem.count * sizeof *held->rows);
   if (!held || !held->rows)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", c->rows->row_count);
-  held->row_count = c->rows->row_count;
-  memcpy(held->rows, c->rows->rows, held->row_count * sizeof *held->rows);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", c->problem.count);
+  held->row_count = c->problem.count;
+  memcpy(held->rows, c->problem.rows, held->row_count * sizeof *held->rows);
   return HR_OK;
 }
 
@@ -205,24 +193,29 @@ static hr_status run(calibration *c, hr_error *error)
   HR_TRY(begin_held_out(c, error));
   for (int64_t part = 1; part <= c->result->folds; part++)
     HR_TRY(hold_out(c, part, error));
-  HR_TRY(hr_validate_rows_polled(c->result->hardware, c->rows->rows, c->rows->row_count, c->poll, &fitted, error));
+  HR_TRY(
+      hr_validate_rows_polled(c->result->hardware, c->problem.rows, c->problem.count, c->problem.poll, &fitted, error));
   hr_status status = hr_validation_sum_up(c->result->held_out, error);
   if (status == HR_OK)
-    status = hr_calibrate_sum_up(c->rows, fitted, c->result, error);
+    status = hr_calibrate_sum_up(c->before, fitted, c->result, error);
   hr_validation_free(fitted);
   return status;
 }
 
-static hr_status calibrate(const hr_hardware *start, const hr_validation *rows, hr_row_poll *poll,
+static hr_status calibrate(const hr_hardware *start, const hr_validation *before, hr_row_poll *poll,
                            hr_calibrate_result *result, hr_error *error)
 {
-  calibration c = {.start = *start,
-                   .rows = rows,
-                   .facts = malloc(rows->row_count * sizeof *c.facts),
-                   .poll = poll,
-                   .result = result};
+  const size_t count = before->row_count;
+  calibration c = {.before = before, .start = *start, .facts = malloc(count * sizeof *c.facts), .result = result};
+  c.problem = (hr_fit_problem){.start = &c.start,
+                               .rows = before->rows,
+                               .facts = c.facts,
+                               .count = count,
+                               .parameters = c.parameters,
+                               .poll = poll,
+                               .done_share = 1 / (double)(result->folds + 1)};
   hr_status status =
-      c.facts ? run(&c, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", rows->row_count);
+      c.facts ? run(&c, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
   free(c.facts);
   return status;
 }

@@ -2,17 +2,18 @@
 /* The device file of a fit. */
 #include <headroom/experimental/calibrate.h>
 
-#include "analysis/calibrate/device_json.h"
-
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"
+#include "base/text.h"
+#include "hardware/figures.h"
 #include "json/json.h"
 
 #include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void hr_calibrate_facts_init(hr_calibrate_facts *facts, size_t size)
@@ -20,15 +21,204 @@ void hr_calibrate_facts_init(hr_calibrate_facts *facts, size_t size)
   HR_INIT(facts, size, (hr_calibrate_facts){.calibration = HR_CALIBRATION_MEASURED});
 }
 
-/* Sets a member of a device to that of the fitted one. Of an object it keeps what a figure of 0 has replaced. */
-static bool set_field(json_t *root, const json_t *all, const char *field)
+/* ---- the fitted device ---- */
+
+/* Sets "reach", "vllm.experts.sort_ns" or "tiles[2].share", whose rows come in order. */
+static void put(json_t *to, const char *path, json_t *value)
 {
-  json_t *own = json_object_get(root, field), *fitted = json_deep_copy(json_object_get(all, field));
-  if (!json_is_object(own) || !fitted)
-    return json_object_set_new(root, field, fitted) == 0;
-  const bool done = json_object_update(own, fitted) == 0;
-  json_decref(fitted);
-  return done;
+  char name[64];
+  const size_t length = strcspn(path, ".[");
+  const bool row = path[length] == '[';
+  hr_write_text(name, sizeof name, "%.*s", (int)length, path);
+  if (path[length] == '\0') {
+    json_object_set_new(to, name, value);
+    return;
+  }
+  json_t *holder = json_object_get(to, name);
+  if (!holder)
+    json_object_set_new(to, name, holder = row ? json_array() : json_object());
+  const size_t index = row ? strtoul(path + length + 1, NULL, 10) : 0;
+  if (row && json_array_size(holder) == index)
+    json_array_append_new(holder, json_object());
+  put(row ? json_array_get(holder, index) : holder, strchr(path, '.') + 1, value);
+}
+
+/* A number that a reader would take for a missing one is left out. */
+static void put_number(json_t *json, const hr_hardware *h, const hr_device_figure *figure, size_t index)
+{
+  char path[64];
+  const double value = hr_device_figure_get(h, figure, index);
+  if (value == figure->missing && (!figure->needed || figure->place == HR_PLACE_FORMATS))
+    return;
+  hr_device_figure_name(figure, index, path, sizeof path);
+  put(json, path,
+      figure->bounds->name ? json_string(figure->bounds->name((int)value))
+      : figure->integer    ? json_integer(llround(value))
+                           : json_real(value));
+}
+
+static void put_simt_formats(json_t *json, const hr_hardware *h)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < HR_DTYPE_COUNT; i++) {
+    if (h->simt_formats[i])
+      json_array_append_new(list, json_string(hr_dtype_name((hr_dtype)i)));
+  }
+  json_object_set_new(json, "simt_formats", list);
+}
+
+static void put_versions(json_t *json, const hr_hardware *h)
+{
+  const struct {
+    const char *name, *version;
+  } servers[] = {{"trtllm", h->trtllm.version}, {"vllm", h->vllm.version}, {"sglang", h->sglang.version}};
+  for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+    json_t *server = json_object_get(json, servers[i].name);
+    if (server)
+      json_object_set_new(server, "version", json_string(servers[i].version));
+  }
+}
+
+/* What a prediction of GEMMs, attention and decode needs, under the names of a device file; NULL without memory. */
+static json_t *device_json(const hr_hardware *h)
+{
+  size_t count;
+  bool known = true;
+  const hr_device_figure *figures = hr_device_figures(&count);
+  json_t *json =
+      json_pack("{ssssss}", "name", h->about.name, "product", h->about.product, "architecture", h->about.architecture);
+  if (!json)
+    return NULL;
+  put_simt_formats(json, h);
+  for (size_t i = 0; i < count; i++) {
+    const hr_device_figure *figure = &figures[i];
+    if (figure->place != HR_PLACE_OBJECT)
+      known =
+          !figure->former && !(figure->object && strcmp(figure->object, "ceilings") == 0); /* those are the probe's */
+    else if (i == 0 || !figures[i - 1].object || strcmp(figure->object, figures[i - 1].object) != 0)
+      known = hr_device_figure_get(h, figure, 0) > 0; /* as the first number of a cost says */
+    for (size_t at = 0; known && at < hr_device_figure_numbers(h, figure); at++)
+      put_number(json, h, figure, at);
+  }
+  put_versions(json, h);
+  return json;
+}
+
+/* ---- text ---- */
+
+typedef struct text_builder {
+  char *text;
+  size_t used, size;
+  bool failed;
+} text_builder;
+
+static void add(text_builder *to, const char *text)
+{
+  size_t length = strlen(text);
+  if (!to->failed && to->used + length >= to->size) {
+    size_t size = 2 * (to->used + length) + 256;
+    char *more = realloc(to->text, size);
+    to->failed = !more;
+    to->text = more ? more : to->text;
+    to->size = more ? size : to->size;
+  }
+  if (!to->failed)
+    memcpy(to->text + to->used, text, length + 1);
+  to->used += to->failed ? 0 : length;
+}
+
+static void add_value(text_builder *to, const json_t *value)
+{
+  char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(7));
+  to->failed = to->failed || !text;
+  add(to, text ? text : "");
+  free(text);
+}
+
+static void add_list(text_builder *to, const json_t *list, const char *indent)
+{
+  size_t i;
+  json_t *row;
+  add(to, "[");
+  json_array_foreach(list, i, row)
+  {
+    add(to, i > 0 ? ",\n" : "\n");
+    add(to, indent);
+    add(to, "  ");
+    add_value(to, row);
+  }
+  add(to, "\n");
+  add(to, indent);
+  add(to, "]");
+}
+
+static bool is_list_of_objects(const json_t *value)
+{
+  return json_is_array(value) && json_is_object(json_array_get(value, 0));
+}
+
+#define MEMBERS_IN_A_LINE 8
+
+static bool is_long(const json_t *object)
+{
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value)
+  {
+    if (is_list_of_objects(value))
+      return true;
+  }
+  return json_object_size(object) > MEMBERS_IN_A_LINE;
+}
+
+/* An object with a member a line, and in it objects of the same form; `depth` 0 or 1. */
+static void add_object(text_builder *to, const json_t *object, int depth)
+{
+  const char *key, *indent = depth > 0 ? "    " : "  ";
+  json_t *value;
+  bool first = true;
+  add(to, "{\n");
+  json_object_foreach((json_t *)object, key, value)
+  {
+    json_t *name = json_string(key);
+    add(to, first ? indent : ",\n");
+    add(to, first ? "" : indent);
+    add_value(to, name);
+    add(to, ": ");
+    json_decref(name);
+    if (is_list_of_objects(value))
+      add_list(to, value, indent);
+    else if (json_is_object(value) && depth == 0 && is_long(value))
+      add_object(to, value, depth + 1); /* "calibrated" and "sources" */
+    else
+      add_value(to, value);
+    first = false;
+  }
+  add(to, depth > 0 ? "\n  }" : "\n}\n");
+}
+
+/* One member a line, and of a list of objects one object a line; NULL without memory. */
+static char *text_of(const json_t *root)
+{
+  text_builder to = {.text = NULL};
+  add_object(&to, root, 0);
+  if (to.failed) {
+    free(to.text);
+    return NULL;
+  }
+  return to.text;
+}
+
+/* ---- the file ---- */
+
+/* Sets a member of a device to that of the fitted one, which lacks lists without rows. Of an object it keeps what a
+ * figure of 0 has replaced. */
+static bool set_field(json_t *root, json_t *all, const char *field)
+{
+  json_t *own = json_object_get(root, field), *fitted = json_object_get(all, field);
+  if (!fitted)
+    return true;
+  return (json_is_object(own) ? json_object_update(own, fitted) : json_object_set(root, field, fitted)) == 0;
 }
 
 #define TEXT_MAX 1024
@@ -93,7 +283,7 @@ static bool set_sources(json_t *root, const hr_calibrate_result *result, const h
 }
 
 /* `all`: every figure of the fitted device, for what the root does not have. */
-static bool fill(json_t *root, const json_t *all, const hr_calibrate_result *result, const hr_calibrate_facts *facts)
+static bool fill(json_t *root, json_t *all, const hr_calibrate_result *result, const hr_calibrate_facts *facts)
 {
   bool done = true;
   static const char *const others[] = {"launch_ns", "error_band", "intervals"};
@@ -111,7 +301,7 @@ hr_status hr_calibrate_device_file(const hr_calibrate_result *result, const char
 {
   HR_NEED(error, result, facts, text);
   HR_TAKE(hr_calibrate_facts, facts, error);
-  json_t *all = hr_device_json(result->hardware), *root = NULL;
+  json_t *all = device_json(result->hardware), *root = NULL;
   hr_status status = HR_OK;
   if (base)
     status = hr_json_parse(base, length, "device file", &root, error);
@@ -119,7 +309,7 @@ hr_status hr_calibrate_device_file(const hr_calibrate_result *result, const char
     root = json_deep_copy(all);
   char *written = NULL;
   if (status == HR_OK && all && root && fill(root, all, result, facts))
-    written = hr_device_json_text(root);
+    written = text_of(root);
   json_decref(all);
   json_decref(root);
   if (status != HR_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Minimizes the error of predictions over a device's figures. */
+/* Minimizes the error of predictions over a device's figures, and sums up what is left. */
 #ifndef HR_ANALYSIS_CALIBRATE_FIT_H
 #define HR_ANALYSIS_CALIBRATE_FIT_H
 
@@ -32,5 +32,13 @@ hr_status hr_fit_count_rows(const hr_fit_problem *problem, const hr_parameter *p
 /** The start with the figures that predict the rows best. HR_ERROR_INTERRUPTED, HR_ERROR_OUT_OF_MEMORY, errors of
  *  hr_validated_row_predict(). */
 hr_status hr_fit(const hr_fit_problem *problem, hr_hardware *fitted, hr_error *error);
+
+/** Rows that take less are mostly launch and the library's choice of a kernel. */
+#define HR_CALIBRATED_SHORT_NS 30e3
+
+/** Fills the kinds of a result, and the band and the intervals of its hardware, from the same rows predicted before the
+ *  fit, by the fit, and (result->held_out) by fits to other rows. HR_ERROR_OUT_OF_MEMORY. */
+hr_status hr_calibrate_sum_up(const hr_validation *before, const hr_validation *fitted, hr_calibrate_result *result,
+                              hr_error *error);
 
 #endif

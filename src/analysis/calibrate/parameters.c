@@ -31,6 +31,7 @@ typedef struct parameter_row {
 #define HR_NUMBER(member, fit, bounds) {PLACE(member), fit},
 #define HR_COUNT HR_NUMBER
 #define HR_FORMATS HR_NUMBER
+#define HR_WORD(field, member, words)
 #define HR_OBJECT(type, member, numbers, rows) {PLACE(member), FIT(rows, )},
 #define HR_LIST(type, member, count, most, numbers) numbers(COLUMN, member, count)
 #define HR_FORMER(field, member)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/calibrate/sum_up.h"
+/* Errors of a fit by kind and size, the band and the intervals. */
+#include "analysis/calibrate/fit.h"
 
 #include "analysis/predict/terms.h"
-#include "analysis/validate/rows.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/sort.h"

@@ -7,9 +7,9 @@
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 #include "model/layers/scan_counts.h"
+#include "model/layers/sizes.h"
 
 #include <headroom/experimental/predict.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -144,11 +144,8 @@ static hr_status check_call(const hr_scan_call *call, hr_error *error)
   } sizes[] = {{"batch", call->batch, 1},       {"tokens", call->tokens, 1},    {"heads", call->heads, 1},
                {"head_dim", call->head_dim, 1}, {"groups", call->groups, keys}, {"state", call->state, 1},
                {"chunk", call->chunk, 0}};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    if (sizes[i].value < sizes[i].least)
-      return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least %" PRId64 ", found %" PRId64, sizes[i].name,
-                     sizes[i].least, sizes[i].value);
-  }
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    HR_TRY(hr_check_range(sizes[i].name, sizes[i].value, sizes[i].least, error));
   if ((unsigned)call->dtype >= HR_DTYPE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)call->dtype);
   return HR_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The problem of a record, by its kind. */
-#include "analysis/validate/problems.h"
+#include "analysis/validate/rows.h"
 
 #include "analysis/validate/loads.h"
 #include "base/checked.h"

@@ -2,7 +2,6 @@
 /* Measured rows to problems and predictions. */
 #include <headroom/experimental/validate.h>
 
-#include "analysis/validate/problems.h"
 #include "analysis/validate/rows.h"
 #include "base/checked.h"
 #include "base/error.h"

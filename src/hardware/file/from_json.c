@@ -7,12 +7,10 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "catalog/embedded.h"
-#include "hardware/enumerator_names.h"
 #include "hardware/figures.h"
 #include "hardware/file/former_names.h"
 #include "json/json.h"
 
-#include <headroom/experimental/collective.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -30,33 +28,11 @@ static hr_status read_text(const hr_json_reader *reader, const char *field, char
   return HR_OK;
 }
 
-static hr_status read_choice(const hr_json_reader *reader, const char *field, const char *const *names, size_t count,
-                             int *value)
-{
-  const char *text = NULL;
-  HR_TRY(hr_json_string_or(reader, field, NULL, &text));
-  if (hr_name_find(names, count, text, value) == HR_OK)
-    return HR_OK;
-  char expected[96] = "";
-  for (size_t i = 0; i < count; i++) {
-    size_t used = strlen(expected);
-    snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "", names[i]);
-  }
-  return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected one of %s, found \"%.40s\"", expected, text);
-}
-
 static hr_status read_names(const hr_json_reader *reader, hr_hardware *hardware)
 {
-  static const char *const kinds[] = {"gpu", "cpu"};
-  int kind = 0, calibration = 0;
   HR_TRY(read_text(reader, "name", hardware->about.name, sizeof hardware->about.name));
   HR_TRY(read_text(reader, "product", hardware->about.product, sizeof hardware->about.product));
-  HR_TRY(read_text(reader, "architecture", hardware->about.architecture, sizeof hardware->about.architecture));
-  HR_TRY(read_choice(reader, "kind", kinds, 2, &kind));
-  HR_TRY(read_choice(reader, "calibration", hr_calibration_names, HR_CALIBRATION_COUNT, &calibration));
-  hardware->about.kind = (hr_hardware_kind)kind;
-  hardware->about.calibration = (hr_calibration)calibration;
-  return HR_OK;
+  return read_text(reader, "architecture", hardware->about.architecture, sizeof hardware->about.architecture);
 }
 
 /* ---- figures ---- */
@@ -69,6 +45,22 @@ static hr_status read_count(const hr_json_reader *reader, const hr_device_figure
   return HR_OK;
 }
 
+/* The enumerator that the file names. */
+static hr_status read_word(const hr_json_reader *reader, const hr_device_figure *figure, double *value)
+{
+  const char *text = NULL;
+  char expected[256] = "";
+  HR_TRY(hr_json_string_or(reader, figure->field, NULL, &text));
+  for (int i = 0; i <= (int)figure->bounds->most && strcmp(figure->bounds->name(i), "unknown") != 0; i++) {
+    size_t used = strlen(expected);
+    snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "", figure->bounds->name(i));
+    *value = i;
+    if (strcmp(figure->bounds->name(i), text) == 0)
+      return HR_OK;
+  }
+  return hr_json_fail(reader, figure->field, HR_ERROR_INVALID, "expected one of %s, found \"%.40s\"", expected, text);
+}
+
 /* `field`: the figure's, or a format. */
 static hr_status read_figure(const hr_json_reader *reader, const hr_device_figure *figure, const char *field,
                              size_t index, hr_hardware *hardware)
@@ -78,8 +70,9 @@ static hr_status read_figure(const hr_json_reader *reader, const hr_device_figur
   if (!given && figure->former)
     return HR_OK;
   if (given || figure->needed)
-    HR_TRY(figure->integer ? read_count(reader, figure, &value)
-                           : hr_json_number(reader, field, figure->zero ? 0 : least, most, &value));
+    HR_TRY(figure->bounds->name ? read_word(reader, figure, &value)
+           : figure->integer    ? read_count(reader, figure, &value)
+                                : hr_json_number(reader, field, figure->zero ? 0 : least, most, &value));
   if (given && !hr_device_figure_allows(figure, value))
     return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected 0 or %g to %g, found %g", least, most, value);
   hr_device_figure_set(hardware, figure, index, value);
@@ -144,9 +137,7 @@ static hr_status read_figures(const hr_json_reader *reader, hr_hardware *hardwar
 
 /* ---- lists ---- */
 
-typedef hr_status (*read_row_fn)(const hr_json_reader *row, hr_hardware *hardware, size_t index);
-
-/* The numbers of row `index` of a list. */
+/* The numbers and words of row `index` of a list. */
 static hr_status read_row_figures(const hr_json_reader *row, const char *list, size_t index, hr_hardware *hardware)
 {
   size_t count;
@@ -175,64 +166,11 @@ static hr_status read_simt_formats(const hr_json_reader *reader, hr_hardware *ha
   return HR_OK;
 }
 
-static hr_status read_dtype(const hr_json_reader *row, hr_dtype *dtype)
+static hr_status read_instruction(const hr_json_reader *row, hr_ceiling *ceiling)
 {
-  const char *name = NULL;
-  HR_TRY(hr_json_string_or(row, "dtype", NULL, &name));
-  if (hr_dtype_parse(name, dtype) != HR_OK)
-    return hr_json_fail(row, "dtype", HR_ERROR_INVALID, "\"%.40s\" is not a number format", name);
-  return HR_OK;
-}
-
-static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, size_t index)
-{
-  hr_ceiling *ceiling = &hardware->ceilings[index];
-  int kind = 0;
-  HR_TRY(read_choice(row, "kind", hr_ceiling_names, HR_CEILING_KIND_COUNT, &kind));
-  ceiling->kind = (hr_ceiling_kind)kind;
-  ceiling->dtype = HR_FP32;
-  if (ceiling->kind == HR_CEILING_GEMM)
-    HR_TRY(read_dtype(row, &ceiling->dtype));
+  if (ceiling->kind == HR_CEILING_GEMM && !hr_json_has(row, "dtype"))
+    return hr_json_fail(row, "dtype", HR_ERROR_INVALID, "is missing");
   return read_text(row, "instruction", ceiling->instruction, sizeof ceiling->instruction);
-}
-
-static hr_status read_collective(const hr_json_reader *row, hr_hardware *hardware, size_t index)
-{
-  hr_collective_rate *rate = &hardware->collectives[index];
-  const char *name = NULL;
-  HR_TRY(hr_json_string_or(row, "kind", NULL, &name));
-  if (hr_collective_parse(name, &rate->kind) != HR_OK)
-    return hr_json_fail(row, "kind", HR_ERROR_INVALID, "\"%.40s\" is not a collective", name);
-  HR_TRY(hr_json_string_or(row, "library", "nccl", &name));
-  if (hr_collective_library_parse(name, &rate->library) != HR_OK)
-    return hr_json_fail(row, "library", HR_ERROR_INVALID, "\"%.40s\" is not a library of collectives", name);
-  return HR_OK;
-}
-
-static hr_status read_interval(const hr_json_reader *row, hr_hardware *hardware, size_t index)
-{
-  hr_interval *interval = &hardware->intervals[index];
-  int kind = 0;
-  HR_TRY(read_choice(row, "kind", hr_interval_names, HR_INTERVAL_KIND_COUNT, &kind));
-  interval->kind = (hr_interval_kind)kind;
-  interval->dtype = HR_DTYPE_COUNT;
-  if (hr_json_has(row, "dtype"))
-    HR_TRY(read_dtype(row, &interval->dtype));
-  return HR_OK;
-}
-
-/* What a row of a list has besides its numbers. */
-static hr_status read_row_words(const hr_json_reader *row, const char *list, size_t index, hr_hardware *hardware)
-{
-  static const struct {
-    const char *list;
-    read_row_fn read;
-  } readers[] = {{"intervals", read_interval}, {"ceilings", read_ceiling}, {"collectives", read_collective}};
-  for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
-    if (strcmp(readers[i].list, list) == 0)
-      return readers[i].read(row, hardware, index);
-  }
-  return HR_OK;
 }
 
 /* A list of objects; a missing one is empty. */
@@ -249,8 +187,9 @@ static hr_status read_rows(const hr_json_reader *reader, const hr_device_list *l
     const hr_json_reader row = {json_array_get(rows, i), reader->input, path, reader->error};
     if (!json_is_object(row.object))
       return hr_json_fail(reader, list->name, HR_ERROR_INVALID, "expected a list of objects");
-    HR_TRY(read_row_words(&row, list->name, i, hardware));
     HR_TRY(read_row_figures(&row, list->name, i, hardware));
+    if (strcmp(list->name, "ceilings") == 0)
+      HR_TRY(read_instruction(&row, &hardware->ceilings[i]));
   }
   *hr_device_list_count(hardware, list) = json_array_size(rows);
   return HR_OK;
@@ -326,8 +265,7 @@ static const hr_catalog_entry *find_entry(const hr_catalog_entry *entries, size_
  * measurements lie. All others may come from the device that it is like. */
 static bool is_own(const char *field)
 {
-  static const char *const words[] = {"name",    "product",     "kind",       "architecture",
-                                      "aliases", "calibration", "calibrated", "sources"};
+  static const char *const words[] = {"name", "product", "architecture", "aliases", "calibrated", "sources"};
   size_t count;
   const hr_device_figure *figures = hr_device_figures(&count);
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
