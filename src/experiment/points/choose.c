@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/sort.h"
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 
@@ -165,20 +166,13 @@ static int count_of(const hr_hardware *hardware, const design_row *row)
   return hardware->about.kind == HR_HARDWARE_GPU ? row->gpu : row->cpu;
 }
 
-/* A point and its place: points of one kind follow each other at equal distances. */
+/* A point and its place: points of one row follow each other at equal distances. */
 typedef struct placed {
   double place;
-  size_t row;
   hr_point point;
 } placed;
 
-static int by_place(const void *a, const void *b)
-{
-  const placed *x = a, *y = b;
-  if (x->place != y->place)
-    return x->place < y->place ? -1 : 1;
-  return (x->row > y->row) - (x->row < y->row);
-}
+#define APART 1e-6 /* places of two rows, where they would be equal; less than any others are */
 
 static size_t fill_row(const hr_hardware *hardware, size_t row, placed *to)
 {
@@ -187,10 +181,10 @@ static size_t fill_row(const hr_hardware *hardware, size_t row, placed *to)
   for (int64_t index = 1; used < wanted && index < wanted * TRIES; index++) {
     hr_point point = point_at(&now, index);
     if (keeps_limits(hardware, &point, DESIGNED_GPU_S))
-      to[used++] = (placed){.row = row, .point = point};
+      to[used++].point = point;
   }
   for (int64_t i = 0; i < used; i++)
-    to[i].place = ((double)i + 0.5) / (double)used;
+    to[i].place = ((double)i + 0.5) / (double)used + APART * (double)row;
   return (size_t)used;
 }
 
@@ -198,17 +192,15 @@ hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_
 {
   HR_NEED(error, hardware, points, count);
   HR_TRY(hr_hardware_check(hardware, error));
-  size_t most = 1, used = 0;
-  for (size_t i = 0; i < ROWS; i++) {
-    design_row row = row_of(hardware, i);
-    most += (size_t)count_of(hardware, &row);
-  }
+  size_t most = 0, used = 0;
+  for (size_t i = 0; i < ROWS; i++)
+    most += (size_t)design[i].gpu;
   placed *list = calloc(most, sizeof *list);
   hr_point *found = calloc(most, sizeof *found);
   for (size_t i = 0; i < ROWS && list; i++)
     used += fill_row(hardware, i, list + used);
   if (list)
-    qsort(list, used, sizeof *list, by_place);
+    qsort(list, used, sizeof *list, hr_compare_numbers);
   for (size_t i = 0; i < used && list && found; i++)
     found[i] = list[i].point;
   bool enough = list && found;
