@@ -358,12 +358,12 @@ hr_status cli_rates(const cli_run *run, hr_device *device, hr_hardware *hardware
 
 /* ---- points.c ---- */
 
-/** An hr_points_progress_fn whose context is a cli_progress. Until a point is done it calls cli_measuring(true), which
+/** An hr_sweep_progress_fn whose context is a cli_progress. Until a point is done it calls cli_measuring(true), which
  *  the caller ends. */
-int cli_points_report(void *context, const hr_points_progress *now);
+int cli_points_report(void *context, const hr_sweep_progress *now);
 
 /** A note on a run: how many points are in which store, how many of them were measured now; --quiet omits it. */
-void cli_points_note(const cli_run *run, const hr_store *store, const hr_points_progress *now);
+void cli_points_note(const cli_run *run, const hr_store *store, const hr_sweep_progress *now);
 
 /* ---- progress.c ---- */
 

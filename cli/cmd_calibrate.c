@@ -21,14 +21,14 @@ typedef struct calibrate_job {
   hr_points_options options;
   hr_point *points;
   size_t point_count;
-  hr_points_progress outcome;
+  hr_sweep_progress outcome;
   hr_validated_rows found;
 } calibrate_job;
 
 /* ---- measuring ---- */
 
 /* A fit needs all points, so that there is nothing to report before; Ctrl-C loses only the point in progress. */
-static int report_points(void *context, const hr_points_progress *now)
+static int report_points(void *context, const hr_sweep_progress *now)
 {
   int stops = cli_points_report(context, now);
   cli_measuring(!now->storing);
@@ -48,7 +48,7 @@ static hr_points_options make_options(const cli_run *run, const hr_hardware *har
 
 static void say_how_it_ended(const cli_run *run, const calibrate_job *job)
 {
-  const hr_points_progress *now = &job->outcome;
+  const hr_sweep_progress *now = &job->outcome;
   const char *path = hr_store_path(job->store);
   if (run->options.quiet)
     return;
@@ -62,7 +62,7 @@ static void say_how_it_ended(const cli_run *run, const calibrate_job *job)
 /* Rows of a busy machine are kept, but no figures are fitted to them. */
 static int check_measured(const calibrate_job *job)
 {
-  const hr_points_progress *now = &job->outcome;
+  const hr_sweep_progress *now = &job->outcome;
   if ((double)now->noisy > NOISY_MAX * (double)now->total)
     return cli_fail(EXIT_UNSUPPORTED,
                     "calibrate: %" PRId64 " of %" PRId64

@@ -82,7 +82,7 @@ static int draw(const cli_run *run, draw_job *job)
 static int measure(const cli_run *run, draw_job *job)
 {
   hr_error error = {.status = HR_OK};
-  hr_points_progress outcome = {.total = 0};
+  hr_sweep_progress outcome = {.total = 0};
   cli_progress progress = cli_progress_begin(run);
   const hr_point_list list = {job->points, job->point_count};
   job->options.progress = cli_points_report, job->options.context = &progress;

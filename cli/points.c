@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-int cli_points_report(void *context, const hr_points_progress *now)
+int cli_points_report(void *context, const hr_sweep_progress *now)
 {
   cli_progress *progress = context;
   char line[640];
@@ -17,7 +17,7 @@ int cli_points_report(void *context, const hr_points_progress *now)
   return cli_interrupted();
 }
 
-void cli_points_note(const cli_run *run, const hr_store *store, const hr_points_progress *now)
+void cli_points_note(const cli_run *run, const hr_store *store, const hr_sweep_progress *now)
 {
   if (run->options.quiet || now->total == 0)
     return;

@@ -2783,19 +2783,6 @@ class hr_point_list(Structure):
     ]
 
 
-class hr_points_progress(Structure):
-    _fields_ = [
-        ("total", c_int64),
-        ("done", c_int64),
-        ("skipped", c_int64),
-        ("measured", c_int64),
-        ("failed", c_int64),
-        ("noisy", c_int64),
-        ("what", c_char_p),
-        ("storing", c_bool),
-    ]
-
-
 class hr_points_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),

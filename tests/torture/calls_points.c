@@ -44,7 +44,7 @@ static hr_status use_points(hr_device *device, const hr_hardware *hardware, hr_e
   hr_points_options options = hr_points_options_default();
   options.time_limit_ns = 1e6;
   hr_store *store = NULL;
-  hr_points_progress outcome;
+  hr_sweep_progress outcome;
   hr_validated_rows found = {NULL, 0};
   hr_validation *validation = NULL;
   const hr_point_list list = {points, POINTS};

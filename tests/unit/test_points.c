@@ -152,7 +152,7 @@ static hr_points_options quick(void)
   return options;
 }
 
-static int stop_at_the_second(void *context, const hr_points_progress *now)
+static int stop_at_the_second(void *context, const hr_sweep_progress *now)
 {
   (void)context;
   return now->done == 1;
@@ -164,7 +164,7 @@ static void a_stopped_run_goes_on_where_it_was(void **state)
   const hr_point_list list = {points, SMALL};
   hr_device *device = NULL;
   hr_store *store = NULL;
-  hr_points_progress outcome;
+  hr_sweep_progress outcome;
   hr_validated_rows found;
   char path[256];
   hr_error error;
@@ -199,7 +199,7 @@ static void noisy_rows_are_measured_again_and_failed_ones_are_not(void **state)
   const hr_point_list list = {points, SMALL};
   hr_device *device = NULL;
   hr_store *store = NULL;
-  hr_points_progress outcome;
+  hr_sweep_progress outcome;
   char path[256];
   hr_error error;
   const hr_points_options options = quick();

@@ -6,6 +6,7 @@
 #define HEADROOM_EXPERIMENTAL_POINTS_H
 
 #include <headroom/experimental/store.h>
+#include <headroom/experimental/sweep.h>
 #include <headroom/experimental/validate.h>
 
 #ifdef __cplusplus
@@ -26,32 +27,17 @@ typedef struct hr_point_list {
   size_t count;
 } hr_point_list;
 
-/** Progress of a run; done = skipped + measured. */
-typedef struct hr_points_progress {
-  int64_t total, done;
-  int64_t skipped;  /* had a row, or got one from another process meanwhile */
-  int64_t measured; /* got a row */
-  int64_t failed;   /* of the measured: without a time */
-  int64_t noisy;    /* of the measured: with a noisy time */
-  const char *what; /* the current problem, as in its row; lives until the function returns */
-  bool storing;     /* it is measured, its row is written next */
-} hr_points_progress;
-
-/** Called before each point, between samples and before a row is written. A result other than 0 stops the run;
- *  measured rows are kept. */
-typedef int (*hr_points_progress_fn)(void *context, const hr_points_progress *progress);
-
 typedef struct hr_points_options {
-  size_t struct_size;   /* sizeof(hr_points_options), set by hr_points_options_default() */
-  const char *sweep;    /* of the rows in the store, by which they are found again; default "points" */
-  const char *series;   /* the same, within the sweep; default "" */
-  double budget_ns;     /* no point is begun after this time; 0 (default): no limit */
-  double time_limit_ns; /* of the sampling of one point; default 0.2 s */
-  bool again;           /* also measure points that have a row; default false */
-  bool warm;            /* warm caches; default false */
-  uint64_t seed;        /* of the data; default 1 */
-  hr_points_progress_fn progress;
-  void *context; /* of `progress`, which may be NULL */
+  size_t struct_size;            /* sizeof(hr_points_options), set by hr_points_options_default() */
+  const char *sweep;             /* of the rows in the store, by which they are found again; default "points" */
+  const char *series;            /* the same, within the sweep; default "" */
+  double budget_ns;              /* no point is begun after this time; 0 (default): no limit */
+  double time_limit_ns;          /* of the sampling of one point; default 0.2 s */
+  bool again;                    /* also measure points that have a row; default false */
+  bool warm;                     /* warm caches; default false */
+  uint64_t seed;                 /* of the data; default 1 */
+  hr_sweep_progress_fn progress; /* as of a sweep, which never is probing here */
+  void *context;                 /* of `progress`, which may be NULL */
 } hr_points_options;
 
 /** See the members. */
@@ -63,7 +49,7 @@ HR_DEFAULT(hr_points_options)
  *  gets a row with that status. `outcome` (may be NULL) is filled in every case. HR_ERROR_INTERRUPTED: stopped by
  *  `progress`, which may be NULL; errors of the store. */
 HR_API hr_status hr_points_measure(hr_device *device, hr_store *store, const hr_point_list *list,
-                                   const hr_points_options *options, hr_points_progress *outcome, hr_error *error);
+                                   const hr_points_options *options, hr_sweep_progress *outcome, hr_error *error);
 
 /** The latest time of each point that hr_points_measure() with these options stored for this device, as rows without a
  *  prediction: at the settled clock, `line` the number of the point, from 1. Points without a time, or with a noisy

@@ -6,7 +6,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 #include "experiment/operator_problem.h"
-#include "experiment/progress.h"
+#include "experiment/stored_run.h"
 #include "hardware/hardware.h"
 #include "runtime/device/clock.h"
 #include "shape/kv_format.h"
@@ -42,17 +42,10 @@ static hr_status check_options(const hr_points_options *options, hr_error *error
   return HR_OK;
 }
 
-/* The fields that all rows of a run share. */
 static hr_result base_row(const hr_device *device, const hr_points_options *options, hr_hardware *hardware)
 {
-  hr_result base = hr_result_default();
-  *hardware = hr_hardware_default(); /* stays so for the reference, which has no speed to describe */
-  hr_device_detect(device, hardware, NULL);
-  hr_result_set_device(&base, device, hardware);
-  hr_copy_text(base.sweep, sizeof base.sweep, options->sweep);
+  hr_result base = hr_stored_run_base(device, options->sweep, options->warm, options->seed, hardware);
   hr_copy_text(base.series, sizeof base.series, options->series);
-  base.measurement.warm = options->warm;
-  base.seed = options->seed;
   return base;
 }
 
@@ -138,19 +131,9 @@ typedef struct points_run {
   hr_device *device;
   hr_store *store;
   const hr_points_options *options;
-  hr_points_progress now;
-  hr_progress progress; /* reports `now` */
-  char what[sizeof((hr_result *)NULL)->problem];
+  hr_stored_run rows;
   hr_hardware hardware;
 } points_run;
-
-static int report(void *context, double done, const char *what)
-{
-  (void)done;
-  (void)what;
-  points_run *run = context;
-  return run->options->progress ? run->options->progress(run->options->context, &run->now) : 0;
-}
 
 static hr_status measure(points_run *run, hr_result *row, hr_measurement *measurement, hr_error *error)
 {
@@ -161,28 +144,12 @@ static hr_status measure(points_run *run, hr_result *row, hr_measurement *measur
   options.seed = run->options->seed;
   options.kernel = row->kernel_asked[0] ? row->kernel_asked : NULL;
   options.cancelled = hr_progress_cancelled;
-  options.context = &run->progress;
+  options.context = &run->rows.progress;
   switch (row->kind) {
   case HR_RESULT_ATTENTION: return hr_measure_attention(run->device, &row->attention, &options, measurement, error);
   case HR_RESULT_DECODE: return hr_measure_decode(run->device, &row->decode, &options, measurement, error);
   default: return hr_measure_gemm(run->device, &row->gemm, &options, measurement, error);
   }
-}
-
-/* `beside`: the point has a row already, which is noisy or to be measured again. A row that was measured is stored also
- * after the caller said stop. */
-static hr_status keep(points_run *run, hr_result *row, bool beside, hr_error *error)
-{
-  bool added = true, noisy = row->measurement.status == HR_ERROR_NOISY;
-  run->now.storing = true;
-  report(run, 0, NULL);
-  run->now.storing = false;
-  HR_TRY(beside ? hr_store_append(run->store, row, error) : hr_store_append_new(run->store, row, &added, error));
-  run->now.skipped += !added;
-  run->now.measured += added;
-  run->now.noisy += added && noisy;
-  run->now.failed += added && row->measurement.status != HR_OK && !noisy;
-  return HR_OK;
 }
 
 static bool is_done(const points_run *run, const stored_point *stored)
@@ -194,19 +161,19 @@ static hr_status run_point(points_run *run, const hr_result *base, const hr_poin
                            hr_error *error)
 {
   if (is_done(run, stored)) {
-    run->now.skipped++;
+    run->rows.now.skipped++;
     return HR_OK;
   }
   hr_result row = *base;
-  hr_copy_text(run->what, sizeof run->what, stored->problem);
-  if (hr_progress_cancelled(&run->progress))
+  hr_copy_text(run->rows.what, sizeof run->rows.what, stored->problem);
+  if (hr_progress_cancelled(&run->rows.progress))
     return HR_ERROR_INTERRUPTED;
   HR_TRY(set_problem(&row, point, error));
   hr_measurement measurement = row.measurement;
   HR_TRY(measure(run, &row, &measurement, error));
   measurement.warm = run->options->warm;
   hr_result_set_measurement(&row, &measurement, &run->hardware);
-  return keep(run, &row, stored->found, error);
+  return hr_stored_run_keep(&run->rows, run->store, &row, stored->found, error); /* beside a noisy one, or one again */
 }
 
 static hr_status run_points(points_run *run, const hr_point *points, size_t count, hr_error *error)
@@ -221,26 +188,25 @@ static hr_status run_points(points_run *run, const hr_point *points, size_t coun
     if (late && !is_done(run, &stored[i]))
       continue; /* later ones may have rows */
     status = run_point(run, &base, &points[i], &stored[i], error);
-    run->now.done += status == HR_OK;
+    run->rows.now.done += status == HR_OK;
   }
   free(stored);
   return status;
 }
 
 hr_status hr_points_measure(hr_device *device, hr_store *store, const hr_point_list *list,
-                            const hr_points_options *options, hr_points_progress *outcome, hr_error *error)
+                            const hr_points_options *options, hr_sweep_progress *outcome, hr_error *error)
 {
   HR_NEED(error, device, store, list, options);
   HR_TAKE(hr_points_options, options, error);
   HR_TRY(check_options(options, error));
   points_run run = {.device = device, .store = store, .options = options};
-  run.now = (hr_points_progress){.total = (int64_t)list->count, .what = run.what};
-  run.progress = (hr_progress){.report = report, .context = &run};
+  hr_stored_run_begin(&run.rows, options->progress, options->context, (int64_t)list->count);
   hr_status status = run_points(&run, list->points, list->count, error);
-  run.now.what = "";
+  run.rows.now.what = "";
   if (outcome)
-    *outcome = run.now;
-  return run.progress.stopped ? hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller") : status;
+    *outcome = run.rows.now;
+  return run.rows.progress.stopped ? hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller") : status;
 }
 
 /* ---- rows of a fit ---- */

@@ -9,7 +9,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 #include "base/text.h"
-#include "experiment/progress.h"
+#include "experiment/stored_run.h"
 #include "hardware/hardware.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/plan.h"
@@ -27,15 +27,11 @@ void hr_sweep_options_init(hr_sweep_options *options, size_t size)
 hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, const hr_sweep_options *options,
                             hr_hardware *hardware)
 {
-  hr_result base = hr_result_default();
-  *hardware = hr_hardware_default(); /* stays so for the reference, which has no speed to describe */
-  hr_device_detect(device, hardware, NULL);
-  hr_result_set_device(&base, device, hardware);
-  hr_copy_text(base.sweep, sizeof base.sweep, hr_sweep_describe(sweep)->name);
+  const hr_sweep_about *about = hr_sweep_describe(sweep);
+  hr_result base = hr_stored_run_base(device, about->name, options->warm || about->kind == HR_SWEEP_COLLECTIVE,
+                                      options->choice.seed, hardware);
   hr_kernel_current_name(options->kernel ? options->kernel : "", base.kernel_asked);
-  base.measurement.warm = options->warm || hr_sweep_describe(sweep)->kind == HR_SWEEP_COLLECTIVE;
   base.autotune = options->autotune;
-  base.seed = options->choice.seed;
   return base;
 }
 
@@ -63,22 +59,10 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
 /* One run of hr_sweep_run(). */
 typedef struct run_state {
   const hr_sweep_options *options;
-  hr_sweep_progress now;
-  hr_progress progress; /* reports `now` */
-  char what[sizeof((hr_result *)NULL)->problem];
+  hr_stored_run run;
   bool probed;
-  bool collided; /* another process measured the same point */
   hr_sweep_ranks *ranks;
 } run_state;
-
-static int report(void *context, double done, const char *what)
-{
-  (void)done;
-  (void)what;
-  run_state *state = context;
-  const hr_sweep_options *options = state->options;
-  return options->progress ? options->progress(options->context, &state->now) : 0;
-}
 
 static hr_measure_options measure_options(run_state *state)
 {
@@ -92,7 +76,7 @@ static hr_measure_options measure_options(run_state *state)
   options.autotune = o->autotune;
   options.memory_limit_bytes = o->memory_limit_bytes;
   options.cancelled = hr_progress_cancelled;
-  options.context = &state->progress;
+  options.context = &state->run.progress;
   return options;
 }
 
@@ -142,7 +126,7 @@ static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, c
   if (state->options->time_limit_ns > 0)
     options.budget_ns = (hr_sweep_layer_operators(point) + LAYER_SPARE) * state->options->time_limit_ns;
   options.progress = hr_progress_of_part;
-  options.context = &state->progress;
+  options.context = &state->run.progress;
   hr_layer *layer = NULL;
   hr_error reason = {.status = HR_OK};
   hr_status status = hr_layer_measure(
@@ -181,10 +165,10 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
   if (point->kind == HR_SWEEP_LAYER)
     return measure_layer(device, hardware, point, state, measurement, result->parts, sizeof result->parts, error);
   if (point->kind == HR_SWEEP_STEP)
-    return hr_sweep_measure_step(device, point, state->options, &state->progress, measurement, result->parts,
+    return hr_sweep_measure_step(device, point, state->options, &state->run.progress, measurement, result->parts,
                                  sizeof result->parts, error);
   if (point->kind == HR_SWEEP_COLLECTIVE)
-    return hr_sweep_measure_collective(state->ranks, device, point, state->options, &state->progress, measurement,
+    return hr_sweep_measure_collective(state->ranks, device, point, state->options, &state->run.progress, measurement,
                                        error);
   if (point->kernel[0])
     options.kernel = point->kernel;
@@ -206,10 +190,10 @@ static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *ha
   if (state->probed || !state->options->probe)
     return HR_OK;
   state->probed = true;
-  state->now.probing = rates->multiprocessors == 0;
+  state->run.now.probing = rates->multiprocessors == 0;
   hr_status status =
-      state->now.probing ? hr_device_probe(device, hr_progress_of_part, &state->progress, rates, NULL) : HR_OK;
-  state->now.probing = false;
+      state->run.now.probing ? hr_device_probe(device, hr_progress_of_part, &state->run.progress, rates, NULL) : HR_OK;
+  state->run.now.probing = false;
   if (status == HR_ERROR_INTERRUPTED)
     return hr_fail(error, status, "stopped by the caller");
   if (status == HR_OK)
@@ -223,49 +207,29 @@ static hr_status look(hr_store *store, const hr_result *point, const run_state *
   return state->options->again ? HR_OK : hr_store_has(store, point, there, error);
 }
 
-/* A row that was measured is stored also after the caller said stop. */
-static hr_status keep(hr_store *store, hr_result *result, run_state *state, hr_error *error)
-{
-  bool added = true;
-  state->now.storing = true;
-  report(state, 0, NULL);
-  state->now.storing = false;
-  if (state->options->again)
-    HR_TRY(hr_store_append(store, result, error));
-  else
-    HR_TRY(hr_store_append_new(store, result, &added, error));
-  state->collided = !added;
-  bool noisy = result->measurement.status == HR_ERROR_NOISY;
-  state->now.skipped += !added;
-  state->now.measured += added;
-  state->now.noisy += added && noisy;
-  state->now.failed += added && result->measurement.status != HR_OK && !noisy;
-  return HR_OK;
-}
-
 static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_point *point, const hr_result *base,
                            hr_hardware *hardware, run_state *state, hr_error *error)
 {
   hr_result result = *base;
   bool there;
   hr_sweep_set_point(&result, point);
-  hr_copy_text(state->what, sizeof state->what, result.problem);
+  hr_copy_text(state->run.what, sizeof state->run.what, result.problem);
   HR_TRY(look(store, &result, state, &there, error));
-  if (!there && hr_progress_cancelled(&state->progress))
+  if (!there && hr_progress_cancelled(&state->run.progress))
     return HR_ERROR_INTERRUPTED;
   if (!there) {
     HR_TRY(probe_once(device, state, hardware, error));
     HR_TRY(look(store, &result, state, &there, error)); /* again: probing takes seconds */
   }
   if (there) {
-    state->now.skipped++;
+    state->run.now.skipped++;
     return HR_OK;
   }
   hr_measurement measurement = result.measurement;
   HR_TRY(measure(device, hardware, point, state, &measurement, &result, error));
   measurement.warm = base->measurement.warm;
   hr_result_set_measurement(&result, &measurement, hardware);
-  return keep(store, &result, state, error);
+  return hr_stored_run_keep(&state->run, store, &result, state->options->again, error);
 }
 
 static hr_status check_options(const hr_sweep_options *options, hr_error *error)
@@ -308,11 +272,11 @@ static hr_status run_tour(const hr_sweep *sweep, hr_device *device, hr_store *st
   hr_result base = hr_sweep_base_row(sweep, device, state->options, &hardware);
   for (size_t i = 0; i < t->count; i++) {
     hr_sweep_point point;
-    size_t index = next_of(t, state->collided);
-    state->collided = false;
+    size_t index = next_of(t, state->run.collided);
+    state->run.collided = false;
     HR_TRY(hr_sweep_point_at(sweep, index, state->options->dtype, &point, error));
     HR_TRY(run_point(device, store, &point, &base, &hardware, state, error));
-    state->now.done++;
+    state->run.now.done++;
   }
   return HR_OK;
 }
@@ -325,9 +289,8 @@ hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store
   tour t = {.at = 0};
   HR_TRY(check_options(options, error));
   HR_TRY(hr_sweep_order(sweep, &options->choice, &t.indices, &t.count, error));
-  run_state state = {.options = options, .now = {.total = (int64_t)t.count}};
-  state.progress = (hr_progress){.report = report, .context = &state};
-  state.now.what = state.what;
+  run_state state = {.options = options};
+  hr_stored_run_begin(&state.run, options->progress, options->context, (int64_t)t.count);
   t.visited = calloc(t.count + 1, sizeof *t.visited);
   state.ranks = hr_sweep_ranks_create();
   hr_status status = t.visited && state.ranks
@@ -336,8 +299,8 @@ hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store
   hr_sweep_ranks_free(state.ranks);
   free(t.visited);
   free(t.indices);
-  state.now.what = "";
+  state.run.now.what = "";
   if (outcome)
-    *outcome = state.now;
-  return state.progress.stopped ? HR_ERROR_INTERRUPTED : status;
+    *outcome = state.run.now;
+  return state.run.progress.stopped ? HR_ERROR_INTERRUPTED : status;
 }
