@@ -89,8 +89,9 @@ static hr_interval interval_of(double below_ns, ratio *members, size_t count)
                        .high = fmax(1, rounded(percentile(members, count, 1 - TAIL)))};
 }
 
-/* Cuts the ratios of one kind into classes. A class with too few goes to the next, the last to the one before. */
-static size_t intervals_of(ratio *found, size_t count, hr_interval intervals[CLASSES])
+/* Cuts the ratios of one kind and format into classes. A class with too few goes to the next, the last to the one before. */
+static size_t intervals_of(hr_interval_kind kind, hr_dtype dtype, ratio *found, size_t count,
+                           hr_interval intervals[CLASSES])
 {
   size_t used = 0, first[CLASSES + 1] = {0}, behind = 0;
   double ends[CLASSES];
@@ -106,57 +107,38 @@ static size_t intervals_of(ratio *found, size_t count, hr_interval intervals[CLA
   used += used == 0;
   first[used] = count;
   ends[used - 1] = BEYOND_ALL;
-  for (size_t i = 0; i < used; i++)
+  for (size_t i = 0; i < used; i++) {
     intervals[i] = interval_of(ends[i], found + first[i], first[i + 1] - first[i]);
+    intervals[i].kind = kind, intervals[i].dtype = dtype;
+  }
   return used;
 }
 
-/* Below 0: before the intervals of a kind and format; 0: one of these. */
-static int compare_class(const hr_interval *interval, hr_interval_kind kind, hr_dtype dtype)
-{
-  return interval->kind != kind ? (int)interval->kind - (int)kind : (int)interval->dtype - (int)dtype;
-}
-
 /* Takes as many as the list has room for. */
-static void replace(hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype, const hr_interval *intervals,
-                    size_t count)
+static void append(hr_hardware *hardware, const hr_interval *intervals, size_t count)
 {
-  hr_interval *list = hardware->intervals;
-  size_t first = 0, behind, all = hardware->interval_count;
-  while (first < all && compare_class(&list[first], kind, dtype) < 0)
-    first++;
-  for (behind = first; behind < all && compare_class(&list[behind], kind, dtype) == 0;)
-    behind++;
-  const size_t used = count < HR_INTERVALS_MAX - first ? count : HR_INTERVALS_MAX - first;
-  const size_t room = HR_INTERVALS_MAX - first - used, later = all - behind < room ? all - behind : room;
-  memmove(list + first + used, list + behind, later * sizeof *list);
-  for (size_t i = 0; i < used; i++) {
-    list[first + i] = intervals[i];
-    list[first + i].kind = kind;
-    list[first + i].dtype = dtype;
-  }
-  hardware->interval_count = first + used + later;
-}
-
-static void fit_class(const hr_validated_row *rows, size_t count, bool half, hr_interval_kind kind, hr_dtype dtype,
-                      ratio *found, hr_hardware *hardware)
-{
-  hr_interval intervals[CLASSES];
-  size_t members = choose(rows, count, kind, dtype, half, found);
-  if (members >= MIN_OF_KIND)
-    replace(hardware, kind, dtype, intervals, intervals_of(found, members, intervals));
+  for (size_t i = 0; i < count && hardware->interval_count < HR_INTERVALS_MAX; i++)
+    hardware->intervals[hardware->interval_count++] = intervals[i];
 }
 
 /* Replaces the intervals of each kind that has enough of all rows or of half of them, of GEMMs of 32 bits and more of
  * each kind and number format; others keep theirs. */
 static hr_status fit_intervals(const hr_validation *held, bool half, hr_hardware *hardware, hr_error *error)
 {
+  const hr_hardware old = *hardware;
   ratio *found = malloc((held->row_count + 1) * sizeof *found);
   if (!found)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", held->row_count);
-  for (int kind = 0; kind < HR_INTERVAL_KIND_COUNT; kind++) {
-    for (int dtype = 0; dtype <= HR_DTYPE_COUNT; dtype++)
-      fit_class(held->rows, held->row_count, half, (hr_interval_kind)kind, (hr_dtype)dtype, found, hardware);
+  hardware->interval_count = 0;
+  for (int i = 0; i < HR_INTERVAL_KIND_COUNT * (HR_DTYPE_COUNT + 1); i++) {
+    const hr_interval_kind kind = (hr_interval_kind)(i / (HR_DTYPE_COUNT + 1));
+    const hr_dtype dtype = (hr_dtype)(i % (HR_DTYPE_COUNT + 1));
+    hr_interval fitted[CLASSES];
+    const size_t members = choose(held->rows, held->row_count, kind, dtype, half, found);
+    if (members >= MIN_OF_KIND)
+      append(hardware, fitted, intervals_of(kind, dtype, found, members, fitted));
+    for (size_t at = 0; at < old.interval_count && members < MIN_OF_KIND; at++)
+      append(hardware, &old.intervals[at], old.intervals[at].kind == kind && old.intervals[at].dtype == dtype);
   }
   free(found);
   return HR_OK;
