@@ -6,6 +6,7 @@
 #include "hardware/hardware.h"
 
 #include <headroom/experimental/store.h>
+#include <string.h>
 
 static int report(void *context, double done, const char *what)
 {
@@ -33,6 +34,12 @@ hr_result hr_stored_run_base(const hr_device *device, const char *sweep, bool wa
   base.measurement.warm = warm;
   base.seed = seed;
   return base;
+}
+
+bool hr_stored_run_has(const hr_result *base, const hr_result *row)
+{
+  return strcmp(row->product, base->product) == 0 && row->threads == base->threads &&
+         row->measurement.warm == base->measurement.warm;
 }
 
 hr_status hr_stored_run_keep(hr_stored_run *run, hr_store *store, hr_result *row, bool beside, hr_error *error)

@@ -23,6 +23,9 @@ void hr_stored_run_begin(hr_stored_run *run, hr_sweep_progress_fn report, void *
 hr_result hr_stored_run_base(const hr_device *device, const char *sweep, bool warm, uint64_t seed,
                              hr_hardware *hardware);
 
+/** Whether a stored row agrees with these fields, of which a sweep and its series are looked for apart. */
+bool hr_stored_run_has(const hr_result *base, const hr_result *row);
+
 /** Stores a row that was measured, also after the caller said stop; `beside`: although the problem has one. */
 hr_status hr_stored_run_keep(hr_stored_run *run, hr_store *store, hr_result *row, bool beside, hr_error *error);
 

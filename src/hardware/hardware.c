@@ -158,9 +158,9 @@ int64_t hr_collective_rate_order(const hr_collective_rate *a, const hr_collectiv
 
 static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
 {
-  for (size_t i = 0; i < hardware->collective_count; i++) {
-    const hr_collective_rate *rate = &hardware->collectives[i], *before = i ? rate - 1 : NULL;
-    if (before && hr_collective_rate_order(before, rate) > 0)
+  for (size_t i = 1; i < hardware->collective_count; i++) {
+    const hr_collective_rate *rate = &hardware->collectives[i];
+    if (hr_collective_rate_order(rate - 1, rate) > 0)
       return hr_fail(error, HR_ERROR_INVALID,
                      "collectives: %s of %" PRId64 " devices: expected an order by library, kind, then "
                      "ascending devices",
@@ -181,9 +181,9 @@ static bool intervals_ascend(const hr_interval *before, const hr_interval *inter
 
 static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
 {
-  for (size_t i = 0; i < hardware->interval_count; i++) {
+  for (size_t i = 1; i < hardware->interval_count; i++) {
     const hr_interval *interval = &hardware->intervals[i];
-    if (i > 0 && !intervals_ascend(interval - 1, interval))
+    if (!intervals_ascend(interval - 1, interval))
       return hr_fail(error, HR_ERROR_INVALID,
                      "intervals: %s below %g ns: expected an order by kind, number format and time",
                      hr_interval_kind_name(interval->kind), interval->below_ns);

@@ -283,7 +283,8 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   problem.alignment_share = share;
   problem.by_edge = by_edge;
   set_family(gemm, &p, &problem);
-  problem.highest_clock = hr_is_misaligned(&problem) ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
+  const bool at_limit = problem.family && problem.family->misaligned;
+  problem.highest_clock = at_limit ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
   const double exposed = problem.family ? 1 : hardware->store_exposed; /* compute hides none of a family's stores */
   problem.slot_ns_per_stored =
       exposed * (double)problem.slots * hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);

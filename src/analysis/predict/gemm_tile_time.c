@@ -75,16 +75,11 @@ static double clock_of(const hr_tiling_problem *problem, double slow_ns)
   return fmin(clock, problem->highest_clock);
 }
 
-bool hr_is_misaligned(const hr_tiling_problem *problem)
-{
-  return problem->family && problem->family->misaligned;
-}
-
 /* The parts of misaligned GEMMs are in the format of the result. */
 static double reduction_ns(const hr_tiling_problem *problem, int64_t splits)
 {
   const hr_gemm *gemm = problem->gemm;
-  double part_bytes = hr_is_misaligned(problem) ? (double)problem->result_bytes : 4;
+  double part_bytes = problem->family && problem->family->misaligned ? (double)problem->result_bytes : 4;
   double bytes = 2.0 * part_bytes * (double)splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
   double parts_ns = problem->split_ns + (problem->cost ? (double)splits * problem->cost->part_ns : 0);
   return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + parts_ns : 0;

@@ -56,9 +56,6 @@ typedef struct hr_tiling {
   double started_ns; /* that a launch takes more than the shortest, by the multiprocessors that have a tile */
 } hr_tiling;
 
-/** Whether a family of misaligned kernels computes the problem. */
-bool hr_is_misaligned(const hr_tiling_problem *problem);
-
 /** The fastest tiling, as the library's heuristics aim to choose. */
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem);
 

@@ -84,9 +84,7 @@ typedef struct finder {
 static int take_row(void *context, const hr_result *row)
 {
   const finder *f = context;
-  const hr_result *base = f->base;
-  if (strcmp(row->series, base->series) != 0 || strcmp(row->product, base->product) != 0 ||
-      row->threads != base->threads || row->measurement.warm != base->measurement.warm)
+  if (strcmp(row->series, f->base->series) != 0 || !hr_stored_run_has(f->base, row))
     return 0;
   for (size_t i = 0; i < f->count; i++) {
     stored_point *point = &f->stored[i];

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"
+#include "experiment/stored_run.h"
 #include "experiment/sweep/run.h"
 #include "hardware/hardware.h"
 
@@ -52,18 +53,11 @@ static size_t first_place(const finder *f, uint64_t hash)
   return low;
 }
 
-/* Whether a row agrees with the run in the fields that all its points share. */
-static bool same_run(const hr_result *row, const hr_result *base)
-{
-  return strcmp(row->product, base->product) == 0 && row->threads == base->threads &&
-         row->measurement.warm == base->measurement.warm;
-}
-
 static int take_row(void *context, const hr_result *row)
 {
   finder *f = context;
   uint64_t hash = hash_of(row->axes);
-  if (!same_run(row, f->base))
+  if (!hr_stored_run_has(f->base, row))
     return 0;
   for (size_t i = first_place(f, hash); i < f->count && f->places[i].hash == hash; i++) {
     hr_sweep_point point;
