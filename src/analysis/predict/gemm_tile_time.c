@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-/* Split-K: each split has at least so many bytes of each row, where the device's file does not say. */
-#define SPLIT_BYTES_MIN 2048
 /* The tile that alignment shares refer to. */
 #define REFERENCE_TILE_M 128.0
 #define REFERENCE_TILE_N 256.0
@@ -203,9 +201,8 @@ static void set_family_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
 /* Rounding decides about a tiling that is exactly as fast. */
 #define ROUNDING 1e-12
 
-/* Whether waves of `slow_ns` at the settled clock and a split's reduction take more than `max_ns`: compute and memory
- * overlap, and the clock is that of clock_of(). */
-static bool exceeds(const hr_tiling_problem *problem, double slow_ns, double reduction_ns, double max_ns)
+/* Compute and memory overlap, and the clock is that of clock_of(). */
+bool hr_exceeds(const hr_tiling_problem *problem, double slow_ns, double reduction_ns, double max_ns)
 {
   double clock = problem->highest_clock, memory_ns = problem->memory_min_ns;
   double compute_ns = slow_ns / clock + reduction_ns;
@@ -227,7 +224,7 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tili
     set_slot(problem, tiling);
   tiling->reduction_ns = reduction_ns(problem, tiling->splits);
   double slow_ns = (double)tiling->waves * tiling->slot_ns * tiling->slowdown + tiling->refill_ns;
-  if (max_ns < INFINITY && exceeds(problem, slow_ns, tiling->reduction_ns, max_ns))
+  if (max_ns < INFINITY && hr_exceeds(problem, slow_ns, tiling->reduction_ns, max_ns))
     return false;
   tiling->clock = clock_of(problem, slow_ns);
   tiling->compute_ns = slow_ns / tiling->clock + tiling->reduction_ns;
@@ -236,101 +233,12 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tili
   return true;
 }
 
-/* Some libraries leave k of the smallest GEMMs whole: up to this k it was measured (an L40S). */
-#define WHOLE_K_MAX 65536
-
-static bool stays_whole(const hr_tiling_problem *problem)
-{
-  const hr_gemm *gemm = problem->gemm;
-  double size = (double)gemm->m * (double)gemm->n * (double)gemm->k;
-  return gemm->k <= WHOLE_K_MAX && size <= (double)problem->hardware->split_gemm_size;
-}
-
-/* A GPU with at least twice as many slots as tiles may split k among them. */
-static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *tiling)
-{
-  const hr_hardware *hardware = problem->hardware;
-  int64_t units = problem->slots, tiles = tiling->tiles;
-  if (problem->whole_k || tiles * 2 > units || hardware->about.kind != HR_HARDWARE_GPU || stays_whole(problem))
-    return 1;
-  int64_t bytes = hardware->split_k_bytes > 0 ? hardware->split_k_bytes : SPLIT_BYTES_MIN;
-  int64_t least = hr_max64(1, bytes / problem->element_bytes);
-  return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
-}
-
-static void keep_faster(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
-{
-  const double busy = fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
-  tiling->started_ns = problem->family ? problem->cost->busy_ns * busy : 0;
-  const double max_ns = best->busy_ns + best->started_ns - tiling->started_ns;
-  if (hr_set_tiling_time(problem, max_ns, tiling) && tiling->busy_ns < max_ns)
-    *best = *tiling;
-}
-
-/* Doubles the splits up to the most. */
-void hr_keep_faster_doubled(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
-{
-  int64_t most = max_splits(problem, tiling);
-  for (tiling->splits = problem->split_ns > 0 ? 1 : most; tiling->splits <= most;
-       tiling->splits = tiling->splits < most ? hr_min64(tiling->splits * 2, most) : most + 1)
-    keep_faster(problem, tiling, best);
-}
-
-/* Parts of k of which the library makes so many in its smallest GEMMs, however short they are. */
-#define SMALL_GEMM 2097152.0 /* m · n · k */
-#define SMALL_SPLITS 16
-
-/* The most parts of k. */
-static int64_t parts_of(const hr_tiling_problem *problem)
-{
-  const hr_gemm_family *family = problem->family;
-  const hr_gemm *gemm = problem->gemm;
-  const int64_t row_bytes = gemm->k * problem->element_bytes;
-  if (gemm->batch > 1 || row_bytes < family->split_from)
-    return 1;
-  bool small = (double)gemm->m * (double)gemm->n * (double)gemm->k <= SMALL_GEMM;
-  int64_t least = family->splits_always && small ? hr_min64(SMALL_SPLITS, gemm->k / 2) : 1;
-  return hr_max64(least, row_bytes / family->split_part);
-}
-
 void hr_set_family_terms(hr_tiling_problem *problem)
 {
   const hr_gemm_kernel_cost *cost = problem->cost;
   const double share = cost->matrix_share > 0 ? cost->matrix_share : 1, bytes = (double)problem->result_bytes;
-  problem->parts = parts_of(problem);
   problem->memory_min_ns = memory_ns(problem, &(hr_tiling){.waves = 1});
   problem->element_ns = 2 * (double)problem->gemm->k * problem->slot_ns_per_flop / share +
                         (cost->store_bytes_per_ns > 0 ? bytes / cost->store_bytes_per_ns : 0);
   problem->steps_ns = (double)(problem->gemm->k / problem->depth_step) * cost->step_ns;
-}
-
-/* Whether a tile is slower than *best whatever the splits of k are, as most tiles of large GEMMs are: a multiprocessor
- * takes at least the arithmetic, the steps and the stores of its tiles. */
-static bool is_slower_tile(const hr_tiling_problem *problem, const hr_tiling *tiling, const hr_tiling *best)
-{
-  if (problem->parts > 1 && tiling->tiles * 2 <= problem->slots * problem->family->split_waves)
-    return false;
-  const double waves = (double)hr_ceil_div(tiling->tiles, problem->slots);
-  const double area = (double)(tiling->tile.m * tiling->tile.n);
-  return exceeds(problem, waves * (area * problem->element_ns + problem->steps_ns), 0,
-                 best->busy_ns + best->started_ns);
-}
-
-/* The library splits k until the tiles fill a number of whole waves. */
-void hr_keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
-{
-  const hr_gemm_family *family = problem->family;
-  int64_t slots = problem->slots, most = problem->parts;
-  bool whole = !family->splits_always || tiling->tiles * 2 > slots || most < 2;
-  if (is_slower_tile(problem, tiling, best))
-    return;
-  tiling->splits = 1;
-  if (whole)
-    keep_faster(problem, tiling, best);
-  for (int64_t waves = 1, last = 1; waves <= family->split_waves && last < most; waves++) {
-    tiling->splits = hr_min64(slots * waves / tiling->tiles, most);
-    if (tiling->splits > last)
-      keep_faster(problem, tiling, best);
-    last = hr_max64(last, tiling->splits);
-  }
 }

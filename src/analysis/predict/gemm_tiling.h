@@ -59,16 +59,14 @@ typedef struct hr_tiling {
 /** The fastest tiling, as the library's heuristics aim to choose. */
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem);
 
-/** Sets what all tiles of the problem's family have in common. */
+/** Sets what all tiles of the problem's family have in common, but for the parts of k. */
 void hr_set_family_terms(hr_tiling_problem *problem);
 
 /** Sets the time of a tiling of given tile, splits and tiles; false, without it, if that is more than `max_ns`
  *  anyway. */
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling);
 
-/** Set *best to the fastest split of k with the tile of `tiling`, if that is faster than *best; change *tiling. A
- *  family splits k by waves; without one the splits are doubled. */
-void hr_keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best);
-void hr_keep_faster_doubled(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best);
+/** Whether waves of `slow_ns` at the settled clock and a split's reduction take more than `max_ns` whatever is read. */
+bool hr_exceeds(const hr_tiling_problem *problem, double slow_ns, double reduction_ns, double max_ns);
 
 #endif
