@@ -89,7 +89,8 @@ static hr_interval interval_of(double below_ns, ratio *members, size_t count)
                        .high = fmax(1, rounded(percentile(members, count, 1 - TAIL)))};
 }
 
-/* Cuts the ratios of one kind and format into classes. A class with too few goes to the next, the last to the one before. */
+/* Cuts the ratios of one kind and format into classes. A class with too few goes to the next, the last to the one
+ * before. */
 static size_t intervals_of(hr_interval_kind kind, hr_dtype dtype, ratio *found, size_t count,
                            hr_interval intervals[CLASSES])
 {
