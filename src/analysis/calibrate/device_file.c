@@ -34,9 +34,9 @@ static void put(json_t *to, const char *path, json_t *value)
     json_object_set_new(to, name, value);
     return;
   }
+  if (!json_object_get(to, name))
+    json_object_set_new(to, name, row ? json_array() : json_object());
   json_t *holder = json_object_get(to, name);
-  if (!holder)
-    json_object_set_new(to, name, holder = row ? json_array() : json_object());
   const size_t index = row ? strtoul(path + length + 1, NULL, 10) : 0;
   if (row && json_array_size(holder) == index)
     json_array_append_new(holder, json_object());
