@@ -59,15 +59,16 @@ static const hr_figure_bounds bounds[] = {
 
 #define COST(object, member, presence, name) \
   {#object, #member, HR_PLACE_OBJECT, AT(object.member), presence, .bounds = &bounds[BOUNDS_##name]},
-#define ROW(list, count, type, member, presence, name) \
-  {#list,                                              \
-   #member,                                            \
-   HR_PLACE_LIST,                                      \
-   AT(list[0].member),                                 \
-   presence,                                           \
-   .stride = sizeof(((hr_hardware *)NULL)->list[0]),   \
-   .count_offset = offsetof(hr_hardware, count),       \
-   IS_INTEGER(type),                                   \
+#define ROW(list, count, type, member, presence, name)                                   \
+  {#list,                                                                                \
+   #member,                                                                              \
+   HR_PLACE_LIST,                                                                        \
+   AT(list[0].member),                                                                   \
+   presence,                                                                             \
+   .stride = sizeof(((hr_hardware *)NULL)->list[0]),                                     \
+   .count_offset = offsetof(hr_hardware, count),                                         \
+   .most = sizeof(((hr_hardware *)NULL)->list) / sizeof(((hr_hardware *)NULL)->list[0]), \
+   IS_INTEGER(type),                                                                     \
    .bounds = &bounds[BOUNDS_##name]},
 
 #define HR_NUMBER(member, presence, name) {NULL, #member, AT(member), presence, .bounds = &bounds[BOUNDS_##name]},
@@ -84,28 +85,6 @@ static const hr_device_figure figures[] = {
 #include "hardware/figures.inc"
 };
 
-#define HR_NUMBER(member, presence, name)
-#define HR_COUNT(member, presence, name)
-#define HR_WORD(field, member, words)
-#define HR_FORMATS(member, presence, name)
-#define HR_OBJECT(type, member, numbers, rows)
-#define HR_LIST(type, member, count, most, numbers) {#member, offsetof(hr_hardware, count), most},
-#define HR_FORMER(field, member)
-static const hr_device_list lists[] = {
-#include "hardware/figures.inc"
-};
-
-const hr_device_list *hr_device_lists(size_t *count)
-{
-  *count = sizeof lists / sizeof *lists;
-  return lists;
-}
-
-size_t *hr_device_list_count(hr_hardware *hardware, const hr_device_list *list)
-{
-  return (size_t *)(void *)((char *)hardware + list->count_offset);
-}
-
 const hr_device_figure *hr_device_figures(size_t *count)
 {
   *count = sizeof figures / sizeof *figures;
@@ -118,6 +97,11 @@ size_t hr_device_figure_numbers(const hr_hardware *hardware, const hr_device_fig
   if (figure->place == HR_PLACE_LIST)
     memcpy(&count, (const char *)hardware + figure->count_offset, sizeof count);
   return count;
+}
+
+void hr_device_figure_resize(hr_hardware *hardware, const hr_device_figure *figure, size_t rows)
+{
+  memcpy((char *)hardware + figure->count_offset, &rows, sizeof rows);
 }
 
 double hr_device_figure_get(const hr_hardware *hardware, const hr_device_figure *figure, size_t index)
@@ -169,23 +153,20 @@ static hr_status check_number(const hr_device_figure *figure, size_t index, doub
                  figure->bounds->least, figure->bounds->most, value);
 }
 
-static hr_status check_counts(const hr_hardware *hardware, hr_error *error)
+static hr_status check_count(const hr_hardware *hardware, const hr_device_figure *figure, hr_error *error)
 {
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-    size_t count;
-    memcpy(&count, (const char *)hardware + lists[i].count_offset, sizeof count);
-    if (count > lists[i].most)
-      return hr_fail(error, HR_ERROR_INVALID, "%s (count): expected at most %zu, found %zu", lists[i].name,
-                     lists[i].most, count);
-  }
-  return HR_OK;
+  const size_t count = hr_device_figure_numbers(hardware, figure);
+  if (figure->place != HR_PLACE_LIST || count <= figure->most)
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_INVALID, "%s (count): expected at most %zu, found %zu", figure->object, figure->most,
+                 count);
 }
 
 hr_status hr_device_figures_check(const hr_hardware *hardware, hr_error *error)
 {
-  HR_TRY(check_counts(hardware, error));
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
     const hr_device_figure *figure = &figures[i];
+    HR_TRY(check_count(hardware, figure, error));
     for (size_t at = 0; at < hr_device_figure_numbers(hardware, figure) && !figure->former; at++)
       HR_TRY(check_number(figure, at, hr_device_figure_get(hardware, figure, at), error));
   }

@@ -26,7 +26,8 @@ typedef struct hr_device_figure {
   hr_figure_place place;
   size_t offset;       /* in hr_hardware, of the first number */
   size_t stride;       /* to the number of the next row or format */
-  size_t count_offset; /* of the size_t that counts a list's rows */
+  size_t count_offset; /* of the size_t that counts a list's rows, */
+  size_t most;         /* which are at most so many */
   bool integer;        /* an int64_t or an enumerator, otherwise a double */
   bool former;         /* a former name of a number that has a row of its own */
   bool own;            /* of the device itself: a file does not take it from the device that it is like */
@@ -36,22 +37,14 @@ typedef struct hr_device_figure {
   const hr_figure_bounds *bounds;
 } hr_device_figure;
 
-/** A list of a device file. */
-typedef struct hr_device_list {
-  const char *name;
-  size_t count_offset; /* in hr_hardware, of the size_t that counts its rows */
-  size_t most;
-} hr_device_list;
-
-const hr_device_list *hr_device_lists(size_t *count);
-
-size_t *hr_device_list_count(hr_hardware *hardware, const hr_device_list *list);
-
 /** All rows of figures.inc. Those of an object or list are neighbours. */
 const hr_device_figure *hr_device_figures(size_t *count);
 
 /** How many numbers the device has of it: 1, one for each format, or one for each row. */
 size_t hr_device_figure_numbers(const hr_hardware *hardware, const hr_device_figure *figure);
+
+/** Sets how many rows the list of a figure has. */
+void hr_device_figure_resize(hr_hardware *hardware, const hr_device_figure *figure, size_t rows);
 
 /** Writes "row_share", "library_share.bf16", "tma.row_ns", "tiles[2].share". */
 void hr_device_figure_name(const hr_device_figure *figure, size_t index, char *to, size_t size);

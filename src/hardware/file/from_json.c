@@ -119,7 +119,27 @@ static hr_status read_cost(const hr_json_reader *reader, const char *object, con
                                : read_figure(&inner, figure, figure->field, 0, hardware);
 }
 
-/* All but those of lists. */
+/* A column of a list of objects; a missing list is empty. */
+static hr_status read_column(const hr_json_reader *reader, const hr_device_figure *figure, hr_hardware *hardware)
+{
+  const json_t *rows = json_object_get(reader->object, figure->object);
+  if (!hr_json_has(reader, figure->object))
+    return HR_OK;
+  if (!json_is_array(rows) || json_array_size(rows) > figure->most)
+    return hr_json_fail(reader, figure->object, HR_ERROR_INVALID, "expected a list of at most %zu objects",
+                        figure->most);
+  for (size_t i = 0; i < json_array_size(rows); i++) {
+    char path[64];
+    snprintf(path, sizeof path, "%s[%zu].", figure->object, i);
+    const hr_json_reader row = {json_array_get(rows, i), reader->input, path, reader->error};
+    if (!json_is_object(row.object))
+      return hr_json_fail(reader, figure->object, HR_ERROR_INVALID, "expected a list of objects");
+    HR_TRY(read_figure(&row, figure, figure->field, i, hardware));
+  }
+  hr_device_figure_resize(hardware, figure, json_array_size(rows));
+  return HR_OK;
+}
+
 static hr_status read_figures(const hr_json_reader *reader, hr_hardware *hardware)
 {
   size_t count;
@@ -129,25 +149,13 @@ static hr_status read_figures(const hr_json_reader *reader, hr_hardware *hardwar
     case HR_PLACE_ALONE: HR_TRY(read_figure(reader, &figures[i], figures[i].field, 0, hardware)); break;
     case HR_PLACE_FORMATS: HR_TRY(read_formats(reader, &figures[i], hardware)); break;
     case HR_PLACE_OBJECT: HR_TRY(read_cost(reader, figures[i].object, &figures[i], hardware)); break;
-    case HR_PLACE_LIST: break;
+    case HR_PLACE_LIST: HR_TRY(read_column(reader, &figures[i], hardware)); break;
     }
   }
   return HR_OK;
 }
 
-/* ---- lists ---- */
-
-/* The numbers and words of row `index` of a list. */
-static hr_status read_row_figures(const hr_json_reader *row, const char *list, size_t index, hr_hardware *hardware)
-{
-  size_t count;
-  const hr_device_figure *figures = hr_device_figures(&count);
-  for (size_t i = 0; i < count; i++) {
-    if (figures[i].place == HR_PLACE_LIST && strcmp(figures[i].object, list) == 0)
-      HR_TRY(read_figure(row, &figures[i], figures[i].field, index, hardware));
-  }
-  return HR_OK;
-}
+/* ---- words ---- */
 
 /* A list of names of formats. */
 static hr_status read_simt_formats(const hr_json_reader *reader, hr_hardware *hardware)
@@ -166,32 +174,19 @@ static hr_status read_simt_formats(const hr_json_reader *reader, hr_hardware *ha
   return HR_OK;
 }
 
-static hr_status read_instruction(const hr_json_reader *row, hr_ceiling *ceiling)
+/* What ceilings have besides their figures. */
+static hr_status read_instructions(const hr_json_reader *reader, hr_hardware *hardware)
 {
-  if (ceiling->kind == HR_CEILING_GEMM && !hr_json_has(row, "dtype"))
-    return hr_json_fail(row, "dtype", HR_ERROR_INVALID, "is missing");
-  return read_text(row, "instruction", ceiling->instruction, sizeof ceiling->instruction);
-}
-
-/* A list of objects; a missing one is empty. */
-static hr_status read_rows(const hr_json_reader *reader, const hr_device_list *list, hr_hardware *hardware)
-{
-  const json_t *rows = json_object_get(reader->object, list->name);
-  if (!hr_json_has(reader, list->name))
-    return HR_OK;
-  if (!json_is_array(rows) || json_array_size(rows) > list->most)
-    return hr_json_fail(reader, list->name, HR_ERROR_INVALID, "expected a list of at most %zu objects", list->most);
-  for (size_t i = 0; i < json_array_size(rows); i++) {
-    char path[64];
-    snprintf(path, sizeof path, "%s[%zu].", list->name, i);
-    const hr_json_reader row = {json_array_get(rows, i), reader->input, path, reader->error};
-    if (!json_is_object(row.object))
-      return hr_json_fail(reader, list->name, HR_ERROR_INVALID, "expected a list of objects");
-    HR_TRY(read_row_figures(&row, list->name, i, hardware));
-    if (strcmp(list->name, "ceilings") == 0)
-      HR_TRY(read_instruction(&row, &hardware->ceilings[i]));
+  for (size_t i = 0; i < hardware->ceiling_count; i++) {
+    char path[32];
+    hr_ceiling *ceiling = &hardware->ceilings[i];
+    snprintf(path, sizeof path, "ceilings[%zu].", i);
+    const json_t *object = json_array_get(json_object_get(reader->object, "ceilings"), i);
+    const hr_json_reader row = {object, reader->input, path, reader->error};
+    if (ceiling->kind == HR_CEILING_GEMM && !hr_json_has(&row, "dtype"))
+      return hr_json_fail(&row, "dtype", HR_ERROR_INVALID, "is missing");
+    HR_TRY(read_text(&row, "instruction", ceiling->instruction, sizeof ceiling->instruction));
   }
-  *hr_device_list_count(hardware, list) = json_array_size(rows);
   return HR_OK;
 }
 
@@ -232,15 +227,6 @@ static hr_status read_versions(const hr_json_reader *reader, hr_hardware *hardwa
   return HR_OK;
 }
 
-static hr_status read_lists(const hr_json_reader *reader, hr_hardware *hardware)
-{
-  size_t count;
-  const hr_device_list *lists = hr_device_lists(&count);
-  for (size_t i = 0; i < count; i++)
-    HR_TRY(read_rows(reader, &lists[i], hardware));
-  return HR_OK;
-}
-
 static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardware)
 {
   HR_TRY(read_names(reader, hardware));
@@ -248,7 +234,7 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_calibrated(reader, hardware));
   HR_TRY(read_versions(reader, hardware));
   HR_TRY(read_simt_formats(reader, hardware));
-  HR_TRY(read_lists(reader, hardware));
+  HR_TRY(read_instructions(reader, hardware));
   return HR_OK;
 }
 
