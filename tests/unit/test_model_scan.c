@@ -504,7 +504,7 @@ static void a_call_of_a_scan_has_the_time_of_its_operator(void **state)
   call.groups = 0;
   assert_int_equal(hr_predict_scan(&h200, &call, &two, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "groups: expected at least 1, found 0");
-  call.groups = 8, call.tokens = INT64_MAX / 4;
+  call.groups = 8, call.tokens = (INT64_C(1) << 40) - 1;
   assert_int_equal(hr_predict_scan(&h200, &call, &two, &error), HR_ERROR_OVERFLOW);
 }
 
