@@ -579,9 +579,6 @@ static void every_model_on_every_device_gets_an_answer_of_every_rule(void **stat
   for (size_t i = 0; i < models; i++) {
     hr_model model = shipped_model(model_entries[i].name);
     hr_hardware hardware = device(device_entries[i % devices].name); /* each device with a few models */
-    hr_error error;
-    if (hardware.dense_flops_per_s[HR_FP8_E4M3] == 0) /* checkpoints in fp8 have an error there, another test's */
-      assert_ok(hr_model_set_weights(&model, "bf16", &error), error);
     hr_workload workload = hr_workload_default(&model);
     workload.dtype = hardware.dense_flops_per_s[HR_BF16] > 0 ? HR_BF16 : HR_FP16;
     workload.phase = (hr_phase)(i % 4);

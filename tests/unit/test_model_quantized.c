@@ -346,9 +346,15 @@ static void rates_are_those_of_the_activations(void **state)
   assert_ok(hr_model_set_weights(&model, "int4", &error), error);
   assert_ok(hr_fill_step(&a100, &model, &w, &step[0], &error), error);
   assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
+  assert_ok(hr_fill_step(&a100, &model, &w, &step[1], &error), error); /* widened, as int4 is */
+  assert_ok(hr_model_set_weights(&model, "bf16", &error), error);
+  assert_ok(hr_fill_step(&a100, &model, &w, &step[0], &error), error);
+  assert_true(step[1].about.time_ns > 0.9 * step[0].about.time_ns);
+  assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
+  w.framework = HR_FRAMEWORK_HEADROOM;
   assert_int_equal(hr_fill_step(&a100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
   assert_non_null(strstr(error.message, "has no matrix rate for fp8"));
-  w.batch = 64;
+  w.framework = HR_FRAMEWORK_COMPILED, w.batch = 64;
   assert_ok(hr_fill_step(&h100, &model, &w, &step[1], &error), error);
   assert_ok(hr_model_set_weights(&model, "int4", &error), error);
   assert_ok(hr_fill_step(&h100, &model, &w, &step[0], &error), error);

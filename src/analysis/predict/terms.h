@@ -67,8 +67,8 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 hr_status hr_predict_gemm_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                    hr_error *error);
 
-/** What the matrix units multiply by: fp4 is widened, with its weights, where a device has no units for it, as vLLM's
- *  Marlin kernels do. */
+/** What the matrix units multiply by: fp4 and fp8 are widened, with their weights, where a device has no units for
+ *  them, as vLLM's Marlin kernels do; fp8 neither in training nor by this library, which would widen weights before. */
 hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_operator *op);
 
 /** A scan or a short convolution of a recurrent mixer. */
