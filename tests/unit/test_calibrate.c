@@ -347,6 +347,17 @@ static void a_device_file_has_the_fit_and_what_it_started_from(void **state)
   assert_int_equal(read.interval_count, result->hardware->interval_count);
   free(text);
   text = NULL;
+  for (size_t i = 0; i < result->figure_count; i++) { /* to 0, where the file that it started from has more */
+    if (strcmp(result->figures[i].name, "load_share") == 0 || strcmp(result->figures[i].name, "tma.row_ns") == 0)
+      result->figures[i].after = 0;
+  }
+  result->hardware->load_share = result->hardware->tma.row_ns = 0;
+  assert_ok(hr_calibrate_device_file(result, entry->text, entry->length, &facts, &text, &error), error);
+  assert_ok(hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "fitted"}, &read, &error),
+            error);
+  assert_true(start.load_share > 0 && read.load_share == 0 && start.tma.row_ns > 0 && read.tma.row_ns == 0);
+  free(text);
+  text = NULL;
   assert_int_equal(hr_calibrate_device_file(result, "[1]", 3, &facts, &text, &error), HR_ERROR_UNREADABLE);
   assert_null(text);
   hr_calibrate_result_free(result);

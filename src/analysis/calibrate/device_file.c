@@ -211,8 +211,8 @@ static char *text_of(const json_t *root)
 
 /* ---- the file ---- */
 
-/* Sets a member of a device to that of the fitted one, which lacks lists without rows. Of an object it keeps what a
- * figure of 0 has replaced. */
+/* Sets a member of a device to that of the fitted one, which lacks lists without rows. An object keeps what it alone
+ * has. */
 static bool set_field(json_t *root, json_t *all, const char *field)
 {
   json_t *own = json_object_get(root, field), *fitted = json_object_get(all, field);
@@ -287,6 +287,10 @@ static bool fill(json_t *root, json_t *all, const hr_calibrate_result *result, c
 {
   bool done = true;
   static const char *const others[] = {"launch_ns", "error_band", "intervals"};
+  for (size_t i = 0; i < result->figure_count; i++) {
+    if (result->figures[i].after == 0) /* the device that it is like may have another */
+      put(all, result->figures[i].name, json_integer(0));
+  }
   for (size_t i = 0; i < result->figure_count; i++)
     done = done && set_field(root, all, result->figures[i].field);
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
