@@ -26,7 +26,7 @@ static const char *device_kind_name(hr_hardware_kind kind)
 
 #define HR_BOUNDS(name, least, most, unit)
 #define HR_WORDS(name, type, name_of, most)    \
-  static const char *name_of_##type(int value) \
+  static const char *name_of_##name(int value) \
   {                                            \
     return name_of((type)value);               \
   }
@@ -40,7 +40,7 @@ enum {
 
 static const hr_figure_bounds bounds[] = {
 #define HR_BOUNDS(name, least, most, unit) {least, most, unit, NULL},
-#define HR_WORDS(name, type, name_of, most) {0, most, "", name_of_##type},
+#define HR_WORDS(name, type, name_of, most) {0, most, "", name_of_##name},
 #include "hardware/figures.inc"
 };
 
@@ -184,7 +184,8 @@ static hr_status find_number(const hr_hardware *hardware, const char *name, name
   char own[64];
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
     const hr_device_figure *figure = &figures[i];
-    for (size_t at = 0; at < hr_device_figure_numbers(hardware, figure) && !figure->former; at++) {
+    for (size_t at = 0; at < hr_device_figure_numbers(hardware, figure) && !figure->former && !figure->bounds->name;
+         at++) {
       hr_device_figure_name(figure, at, own, sizeof own);
       if (strcmp(own, name) != 0)
         continue;

@@ -51,11 +51,11 @@ typedef struct hr_collective_rate {
 /** Where nine of ten measured times lie: low … high times the predicted one. `below_ns` is of predicted times below
  *  this, and not below the row before of the same kind and dtype. `dtype`: of GEMMs of this format alone;
  *  HR_DTYPE_COUNT: of every format without rows of its own. */
-#define HR_INTERVAL_ROWS(X, list, count)                                     \
-  X(list, count, hr_interval_kind, kind, OWN(NEEDED), INTERVAL_KINDS)        \
-  X(list, count, hr_dtype, dtype, OTHERWISE(HR_DTYPE_COUNT), NUMBER_FORMATS) \
-  X(list, count, double, below_ns, OWN(OTHERWISE(1e18)), BELOW)              \
-  X(list, count, double, low, NEEDED, LOW)                                   \
+#define HR_INTERVAL_ROWS(X, list, count)                                      \
+  X(list, count, hr_interval_kind, kind, OWN(NEEDED), INTERVAL_KINDS)         \
+  X(list, count, hr_dtype, dtype, OTHERWISE(HR_DTYPE_COUNT), FORMATS_OR_NONE) \
+  X(list, count, double, below_ns, OWN(OTHERWISE(1e18)), BELOW)               \
+  X(list, count, double, low, NEEDED, LOW)                                    \
   X(list, count, double, high, NEEDED, HIGH)
 typedef struct hr_interval {
   HR_INTERVAL_ROWS(HR_ROW_MEMBER, , )

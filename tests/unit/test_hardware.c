@@ -93,6 +93,7 @@ static void figures_that_a_device_cannot_have_are_refused(void **state)
   assert_int_equal(hr_hardware_number(&hardware, "tiles[99].share", &value, &error), HR_ERROR_NOT_FOUND);
   assert_true(value == 7);
   assert_int_equal(hr_hardware_set_number(&hardware, "speed", 1, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_hardware_set_number(&hardware, "kind", 0.5, &error), HR_ERROR_NOT_FOUND); /* a word */
   assert_int_equal(hr_hardware_set_number(&hardware, "bandwidth_share", 1.5, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "bandwidth_share: expected 0.001 to 1, found 1.5");
   assert_int_equal(hr_hardware_set_number(&hardware, "launch_ns", (double)NAN, &error), HR_ERROR_INVALID);
