@@ -306,10 +306,23 @@ static void a_power_law_loads_the_busiest_device(void **state)
                                          "experts,4096,2048,768,128,8,16,200000,balanced\n"
                                          "experts,4096,2048,768,128,8,16,200000,power_law_1.01\n"
                                          "experts,4096,2048,768,128,8,16,200000,power_law_1.2\n"
-                                         "experts,4096,2048,768,128,8,16,200000,power_law_x\n"
+                                         "experts,4096,2048,768,128,8,16,200000,uniform\n"
                                          "experts,1,2048,768,128,8,16,200000,power_law_1.2\n"
                                          "experts,4096,2048,768,128,8,1,200000,power_law_1.2\n");
   const int64_t rows[] = {v->rows[0].experts.rows, v->rows[1].experts.rows, v->rows[2].experts.rows};
+  static const char *const laws[] = {"1", "4.5", "x"};
+  for (size_t i = 0; i < 3; i++) {
+    char csv[160], message[160];
+    snprintf(csv, sizeof csv,
+             "kind,m,hidden,intermediate,experts,top_k,ep,time_ns,routing\n"
+             "experts,4096,2048,768,128,8,16,200000,power_law_%s\n",
+             laws[i]);
+    snprintf(
+        message, sizeof message,
+        "rows.csv: line 2: routing: expected power_law_ and an exponent above 1, at most 4, found \"power_law_%s\"",
+        laws[i]);
+    fails_with(csv, message);
+  }
   assert_true(rows[0] == 2048 && rows[1] > 1.2 * 2048 && rows[2] > 1.2 * (double)rows[1] && rows[2] < 8 * 4096);
   assert_true(v->rows[3].experts.rows == 2048 && v->rows[3].experts.experts == 8);
   /* A token's choices are fewer than experts: most loads are rounded to none, and the first experts get the rest. */

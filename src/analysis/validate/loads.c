@@ -3,6 +3,7 @@
 #include "analysis/validate/loads.h"
 
 #include "base/checked.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -12,15 +13,6 @@
 #define FEW_LEAST 0.01 /* ends of the power law where experts outnumber the tokens' choices */
 #define FEW_MOST 2.0
 #define MOST_SHARE 0.8 /* of the tokens: the other end elsewhere, from one on */
-
-/* A uniform number between 0 and 1, the same ones in each run (Vigna, SplitMix64). */
-static double next_uniform(uint64_t *state)
-{
-  uint64_t z = *state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
-}
 
 /* One more for the `rest` experts with the most tokens; of equal ones the first. */
 static void add_rest(double *loads, int64_t experts, int64_t rest)
@@ -46,7 +38,7 @@ static void draw(const hr_expert_loads *l, double *loads, uint64_t *state)
   const double most = pow(few ? FEW_MOST : fmax(1, MOST_SHARE * (double)l->tokens), power);
   double sum = 0, rounded = 0;
   for (int64_t i = 0; i < l->experts; i++)
-    sum += loads[i] = pow((most - least) * next_uniform(state) + least, 1 / power);
+    sum += loads[i] = pow((most - least) * hr_next_share(state) + least, 1 / power);
   for (int64_t i = 0; i < l->experts; i++)
     rounded += loads[i] = rint(loads[i] / sum * copies);
   add_rest(loads, l->experts, (int64_t)(copies - rounded));

@@ -96,15 +96,17 @@ static hr_status read_latent(const hr_csv_record *record, hr_validated_row *row)
 }
 
 /* Column "routing": "power_law_" and the exponent of the loads' power law; else loads are equal. */
-static void read_loads(const hr_csv_record *record, hr_expert_loads *loads, hr_expert_call *call)
+static hr_status read_loads(const hr_csv_record *record, hr_expert_loads *loads, hr_expert_call *call)
 {
   const char *routing = hr_csv_field(record, "routing");
   char *end;
   if (!routing || strncmp(routing, POWER_LAW, strlen(POWER_LAW)) != 0)
-    return;
+    return HR_OK;
   loads->exponent = hr_read_number(routing + strlen(POWER_LAW), &end);
-  if (*end == '\0' && loads->exponent > 1 && loads->exponent <= POWER_MAX)
-    hr_expert_loads_take(loads, call);
+  if (*end != '\0' || !(loads->exponent > 1 && loads->exponent <= POWER_MAX))
+    return hr_csv_fail(record, "routing", POWER_LAW " and an exponent above 1, at most 4");
+  hr_expert_loads_take(loads, call);
+  return HR_OK;
 }
 
 /* Each device has experts / ep of the experts, and as large a part of the tokens' copies where loads are equal. */
@@ -133,7 +135,7 @@ static hr_status read_experts(const hr_csv_record *record, hr_validated_row *row
   call->rows = hr_ceil_div(call->rows, ep), call->width = hr_ceil_div(width, tp);
   call->experts = hr_ceil_div(experts, ep), call->gated = gated != 0;
   hr_expert_loads loads = {.tokens = call->tokens, .top_k = top_k, .experts = experts, .devices = ep};
-  read_loads(record, &loads, call);
+  HR_TRY(read_loads(record, &loads, call));
   return HR_OK;
 }
 
