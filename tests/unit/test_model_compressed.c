@@ -195,6 +195,7 @@ static void what_is_not_covered_is_refused_by_its_field(void **state)
                  "config.json: mlp_layer_types: has a layer of type \"dense\"; only moe and hash_moe are supported");
   assert_refused(SIZES "\"qk_rope_head_dim\":64}", HR_ERROR_INVALID,
                  "config.json: qk_rope_head_dim: 64 is more than head_dim, 32");
+  assert_refused(SIZES "\"compress_rates\":5}", HR_ERROR_INVALID, "config.json: compress_rates: expected an object");
 }
 
 int main(void)

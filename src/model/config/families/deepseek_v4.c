@@ -35,6 +35,8 @@ static hr_status read_rate(hr_config *config, const char *name, const char *olde
   inner.object = json_object_get(config->json.object, rates);
   inner.path = "compress_rates.";
   hr_config_mark(config, rates);
+  if (inner.object && !json_is_null(inner.object) && !json_is_object(inner.object))
+    return hr_json_fail(&config->json, rates, HR_ERROR_INVALID, "expected an object");
   if (json_is_object(inner.object))
     HR_TRY(hr_json_integer_or(&inner, name, 1, HR_MODEL_SIZE_MAX, usual, &usual));
   return hr_config_size_derived(config, older, usual, rate);
