@@ -45,7 +45,7 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
     HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
   if (op->latent ||
       (forward && op->attention.q_len == 1 && hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)) {
-    decode.cache_format = op->kv_cache;
+    decode.cache_format = op->id == HR_OP_INDEX_SCORE ? HR_KV_UNQUANTIZED : op->kv_cache; /* keys of an indexer */
     HR_TRY(hr_decode_set_pages(&decode, op->page_size > 0 ? op->page_size : HR_KV_PAGE_USUAL, error));
     HR_TRY(hr_predict_decode_by(hardware, &decode, op->framework, prediction, error));
     if (op->cached_bytes > 0)

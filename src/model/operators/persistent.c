@@ -25,10 +25,10 @@ static bool takes_heads(const hr_mixer_attention *a, const hr_numerics *n)
 {
   const bool plain = a->qk_norm == HR_QK_NORM_NONE || (a->qk_norm == HR_QK_NORM_SHARED && !a->qk_norm_bias);
   const int64_t groups = hr_max64(a->k_heads, a->v_heads);
-  return a->q_heads > 0 && !a->shared_kv && !a->v_is_k && groups % a->k_heads == 0 && groups % a->v_heads == 0 &&
-         a->q_heads % groups == 0 && plain && !a->sinks && a->qk_dim % HEAD == 0 && a->v_dim % HEAD == 0 &&
-         hr_max64(a->qk_dim, a->v_dim) <= HEAD_MAX && (a->window == 0 || a->window_kind == HR_WINDOW_SLIDING) &&
-         (n->query_growth == 0 || a->rotary_dim > 0);
+  return a->q_heads > 0 && !a->shared_kv && !a->v_is_k && a->index_topk == 0 && groups % a->k_heads == 0 &&
+         groups % a->v_heads == 0 && a->q_heads % groups == 0 && plain && !a->sinks && a->qk_dim % HEAD == 0 &&
+         a->v_dim % HEAD == 0 && hr_max64(a->qk_dim, a->v_dim) <= HEAD_MAX &&
+         (a->window == 0 || a->window_kind == HR_WINDOW_SLIDING) && (n->query_growth == 0 || a->rotary_dim > 0);
 }
 
 static bool takes_columns(const hr_workload *w, int64_t k)
@@ -84,7 +84,7 @@ bool hr_is_persistent(const hr_model *model, const hr_workload *w)
         !have_same_heads(&g->attention, &model->groups[0].attention))
       return false;
   }
-  return takes_columns(w, model->hidden) && model->numerics.attention_softcap == 0;
+  return takes_columns(w, model->hidden) && model->numerics.attention_softcap == 0 && model->residual_streams == 0;
 }
 
 /* What the kernel does beside a product or attention: gates are second matrices of products. */
