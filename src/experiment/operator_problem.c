@@ -59,7 +59,8 @@ static int64_t moves_of(const hr_workload *workload, const hr_operator *op)
 static hr_status residual_form(int64_t moves, rowwise_form *form, hr_error *error)
 {
   if (moves != 3)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel adds three terms");
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   moves == 4 ? "no kernel adds three terms" : "no kernel mixes residual streams");
   *form = (rowwise_form){HR_ROWWISE_RESIDUAL, moves};
   return HR_OK;
 }
