@@ -327,7 +327,7 @@ __device__ inline int key_of_column(int n)
   return pair / APART * 2 * APART + pair % APART + n % 2 * APART;
 }
 
-/* Products with keys lane % 4 and lane % 4 + 4 of each half of the tile. */
+/* Products with the two keys of columns 2 (lane % 4) and the next, of each half of the tile. */
 __device__ inline void multiply_keys(const attention_room &room, unsigned k, float (&products)[2][4])
 {
 #pragma unroll 2
@@ -453,7 +453,7 @@ __device__ inline void store_out(const attention &a, const item &i, float out, i
     post_element(to, out, p);
 }
 
-/* What the results of each warp weigh; a lane has a warp's of a head. */
+/* Sets the weights of the warps' results; a lane has a warp's of a head. */
 __device__ inline void weigh_warps(attention_room &room)
 {
   const int h = (int)threadIdx.x / WARPS, warp = (int)threadIdx.x % WARPS;
@@ -555,7 +555,7 @@ __device__ inline void receive_splits(const attention &a, const item &i, attenti
   meet();
 }
 
-/* What the splits weigh; a warp has a head, a lane a split. */
+/* Sets the weights of the splits; a warp has a head, a lane a split. */
 __device__ inline void weigh_splits(attention_room &room)
 {
   constexpr int LANES = SPLITS > 16 ? 32 : SPLITS > 8 ? 16 : SPLITS > 4 ? 8 : SPLITS > 2 ? 4 : 2;

@@ -7,9 +7,9 @@
 
 enum {
   HR_PERSISTENT_WARPS = 8,                  /* that compute; one more copies */
-  HR_PERSISTENT_ROWS = 8,                   /* of W in a slot, the columns of an mma.sync */
+  HR_PERSISTENT_ROWS = 8,                   /* of W in a slot: half of the rows of an mma.sync */
   HR_PERSISTENT_BYTES = 2 * 1024,           /* of each row */
-  HR_PERSISTENT_STEP = 32,                  /* columns of two mma.sync: k is a multiple */
+  HR_PERSISTENT_STEP = 32,                  /* columns of a warp at once: k is a multiple */
   HR_PERSISTENT_PITCH = 2 * 1024 + 64,      /* bytes from a row to the next: a warp's loads meet no bank twice */
   HR_PERSISTENT_SLOT = 8 * (2 * 1024 + 64), /* bytes */
   HR_PERSISTENT_X_PADDING = 8,              /* elements behind each row of x */

@@ -12,6 +12,8 @@
 
 static size_t attention_bytes(const hr_persistent_sizes *s)
 {
+  if (s->q_each == 0)
+    return 0;
   const int64_t group = hr_persistent_heads(s->q_each);
   const int64_t heads = (group + 2 + 4) * hr_max64(s->qk_dim, s->v_dim); /* norms, angles, K and V in 16 bits */
   const int64_t queries = group * (s->qk_dim + HR_PERSISTENT_QUERY_PADDING) / 2;
@@ -19,9 +21,7 @@ static size_t attention_bytes(const hr_persistent_sizes *s)
   const int64_t out = HR_PERSISTENT_WARPS * group * (s->v_dim + HR_PERSISTENT_OUT_PADDING);
   const int share = hr_persistent_share((int)group, (int)s->v_dim, (int)s->splits);
   const int64_t received = s->splits * (hr_persistent_states((int)group) + share + 1);
-  return s->q_each > 0
-             ? (size_t)(heads + queries + states + hr_max64(out, received) + HR_PART_ALIGNMENT) * sizeof(float)
-             : 0;
+  return (size_t)(heads + queries + states + hr_max64(out, received) + HR_PART_ALIGNMENT) * sizeof(float);
 }
 
 static hr_persistent_sizes sizes_of_attention(const hr_decode *d, const hr_persistent_sizes *before, int64_t blocks)
