@@ -7,6 +7,7 @@
 
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/hardware.h>
+#include <headroom/quantization.h>
 
 #define HR_ALIGNMENTS_MAX 10
 #define HR_TILES_MAX 24
@@ -87,6 +88,14 @@ int64_t hr_hardware_fast_bytes(const hr_hardware *hardware, double share, bool b
 
 /** Below 0: *a comes before *b in the list of a device; 0: they are ways of one collective. */
 int64_t hr_collective_rate_order(const hr_collective_rate *a, const hr_collective_rate *b);
+
+/** Whether a device multiplies fp8 or fp4 activations, and their weights, in the number format of others, since it has
+ *  no units for them; without units for int8 it multiplies none. */
+static inline bool hr_hardware_widens(const hr_hardware *hardware, hr_activations activations)
+{
+  return (activations == HR_ACTIVATIONS_FP8 && !(hardware->dense_flops_per_s[HR_FP8_E4M3] > 0)) ||
+         (activations == HR_ACTIVATIONS_FP4 && !(hardware->fp4_flops_per_s > 0));
+}
 
 /** An empty device. */
 static inline hr_hardware hr_hardware_default(void)

@@ -21,14 +21,11 @@
 
 /* ---- formats ---- */
 
-/* The format in which a layer of weights of `format` is multiplied; NULL: unquantized.
- * As predictions have it, fp8 and fp4 are widened where the device has no units for them. */
+/* The format in which a layer of weights of `format` is multiplied; NULL: unquantized. */
 static const char *multiplied(const hr_weight_format *format, const hr_workload *workload, const hr_hardware *hardware)
 {
   const hr_activations rounded = format ? format->activations : HR_ACTIVATIONS_UNQUANTIZED;
-  const bool widened = (rounded == HR_ACTIVATIONS_FP8 && !(hardware->dense_flops_per_s[HR_FP8_E4M3] > 0)) ||
-                       (rounded == HR_ACTIVATIONS_FP4 && !(hardware->fp4_flops_per_s > 0));
-  if (rounded == HR_ACTIVATIONS_UNQUANTIZED || widened)
+  if (rounded == HR_ACTIVATIONS_UNQUANTIZED || hr_hardware_widens(hardware, rounded))
     return hr_dtype_name(hr_hardware_compute_dtype(hardware, workload->dtype));
   if (rounded == HR_ACTIVATIONS_FP8)
     return hr_dtype_name(hr_hardware_compute_dtype(hardware, HR_FP8_E4M3));

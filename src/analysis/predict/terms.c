@@ -34,9 +34,8 @@ hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *f
 hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_operator *op)
 {
   const bool own = op->framework == HR_FRAMEWORK_HEADROOM || op->rounds_twice;
-  const bool fp8 = op->activations == HR_ACTIVATIONS_FP8 && !own && !(hardware->dense_flops_per_s[HR_FP8_E4M3] > 0);
-  const bool fp4 = op->activations == HR_ACTIVATIONS_FP4 && !(hardware->fp4_flops_per_s > 0);
-  return fp8 || fp4 ? HR_ACTIVATIONS_UNQUANTIZED : op->activations;
+  const bool keeps = own && op->activations == HR_ACTIVATIONS_FP8;
+  return hr_hardware_widens(hardware, op->activations) && !keeps ? HR_ACTIVATIONS_UNQUANTIZED : op->activations;
 }
 
 hr_status hr_predict_check_framework(hr_framework framework, hr_error *error)
