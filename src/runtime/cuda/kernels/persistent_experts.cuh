@@ -114,6 +114,7 @@ __device__ inline void copy_experts(const linear &l, const rooms &r, ring &at, i
   const row_range mine(l);
   const element *const w = l.w, *const gate = l.gate;
   const int k = (int)l.k, columns = columns_of_matrix(l);
+  const bool whole = has_whole_rows(l);
   if (l.logits) {
     float logits[OF_LANE];
     take_logits(l, p, logits);
@@ -129,12 +130,9 @@ __device__ inline void copy_experts(const linear &l, const rooms &r, ring &at, i
         const element *const from =
             matrix + (expert * l.matrix_rows + (l.logits ? row - which * l.width : row)) * columns;
         const int rows = min(TILE, mine.end - first);
-        if (has_whole_rows(l)) {
-          copy_whole_rows(r, at, from, rows, columns); /* of lane 0 */
-          continue;
-        }
 #pragma unroll 1
         for (int column = 0; column < columns; column += ELEMENTS_OF_SLOT)
-          copy_part(r, at, from + column, rows, min(ELEMENTS_OF_SLOT, columns - column), {nullptr, 0, 0, 0});
+          copy_part(r, at, from + column, whole ? 1 : rows,
+                    whole ? rows * columns : min(ELEMENTS_OF_SLOT, columns - column), {nullptr, 0, 0, 0});
       }
 }

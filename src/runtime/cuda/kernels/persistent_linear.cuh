@@ -78,12 +78,14 @@ __device__ inline int columns_of_matrix(const linear &l)
 #endif
 }
 
-/* Bytes from a row of a slot to the next. Rows that a slot has whole are copied at once, as they lie in memory: a copy
- * takes the warp about 60 ns, and eight of them are less than the memory brings meanwhile. */
+/* Whether a slot has rows whole. They are copied at once, as they lie in memory: a copy takes the warp about 60 ns, and
+ * in eight of them the memory would bring more than short rows are. Rows with logits may be of two experts. */
 __device__ inline bool has_whole_rows(const linear &l)
 {
-  return columns_of_matrix(l) <= ELEMENTS_OF_SLOT && !l.logits; /* whose rows may be of two experts */
+  return columns_of_matrix(l) <= ELEMENTS_OF_SLOT && !l.logits;
 }
+
+/* Bytes from a row of a slot to the next. */
 __device__ inline int row_pitch(const linear &l)
 {
   return has_whole_rows(l) ? columns_of_matrix(l) * (int)sizeof(element) : PITCH;
@@ -126,25 +128,13 @@ __device__ inline slot_scales scales_of_slot(const linear &l, const float *scale
   return {scales + first * l.scale_row + (column >> SCALED_LOG2), l.scale_row, last - first + 1, (blocks + 3) / 4 * 16};
 }
 
-/* Copies consecutive rows of 16 bits to a slot. */
-__device__ inline void copy_whole_rows(const rooms &r, ring &at, const element *from, int rows, int columns)
-{
-  const unsigned full = r.full + 8 * at.slot, bytes = rows * columns * (unsigned)sizeof(element);
-  mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
-  if (lane_of() == 0) {
-    mbarrier_arrive_expect_tx(full, bytes);
-    bulk_load_once(shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT, from, bytes, full);
-  }
-  __syncwarp();
-  at.advance(r.count);
-}
-
 template <int FORMAT> __device__ inline void copy_rows_of(const linear &l, const rooms &r, ring &at)
 {
   typedef typename stored_as<FORMAT>::type weight;
   constexpr int COLUMNS = HR_PERSISTENT_BYTES / (int)sizeof(weight);
   const row_range mine(l);
   const int k = (int)l.k;
+  const bool whole = FORMAT == HR_PERSISTENT_ELEMENTS && has_whole_rows(l);
   const weight *const w = (const weight *)(const void *)l.w, *const gate = (const weight *)(const void *)l.gate;
 #pragma unroll 1
   for (int row = mine.first; row < mine.end; row += TILE)
@@ -153,13 +143,10 @@ template <int FORMAT> __device__ inline void copy_rows_of(const linear &l, const
       for (int column = 0; column < k; column += COLUMNS) {
         const int rows = min(TILE, mine.end - row), columns = min(COLUMNS, k - column);
         slot_scales scales = {nullptr, 0, 0, 0};
-        if (FORMAT == HR_PERSISTENT_ELEMENTS && has_whole_rows(l)) {
-          copy_whole_rows(r, at, (const element *)(const void *)matrix + (int64)row * k, rows, k);
-          continue;
-        }
         if (FORMAT == HR_PERSISTENT_FP8_BLOCKS)
           scales = scales_of_slot(l, matrix == w ? l.scales : l.gate_scales, row, rows, column, columns);
-        copy_part(r, at, matrix + (int64)(row + lane_of()) * k + column, rows, columns, scales);
+        copy_part(r, at, matrix + (int64)(row + lane_of()) * k + column, whole ? 1 : rows, whole ? rows * k : columns,
+                  scales);
       }
 }
 
