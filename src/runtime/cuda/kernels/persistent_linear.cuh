@@ -208,15 +208,15 @@ __device__ inline uint4 *chunk_of(element *x, int pitch, int token, int i)
 }
 
 /* What no other instruction writes, for a norm of up to HR_NORM_CHUNKS of a thread's chunks, and for the thread's first
- * row of y. */
+ * row of y, as it is in memory: who converts it waits for it. */
 struct constants {
   uint4 weights[HR_NORM_CHUNKS], biases[HR_NORM_CHUNKS];
-  float bias, gate_bias;
+  element bias, gate_bias;
 
   __device__ constants(const linear &l, int row, bool stores)
   {
-    bias = stores && l.bias ? to_float(l.bias[row]) : 0;
-    gate_bias = stores && l.gate_bias ? to_float(l.gate_bias[row]) : 0;
+    bias = stores && l.bias ? l.bias[row] : (element)0;
+    gate_bias = stores && l.gate_bias ? l.gate_bias[row] : (element)0;
 #pragma unroll
     for (int n = 0; n < HR_NORM_CHUNKS; n++) {
       const int i = ((int)threadIdx.x + n * THREADS) * CHUNK;
@@ -484,15 +484,17 @@ __device__ inline added load_added(const linear &l, int token, int row, const po
           l.residual ? await_element(l.residual + token * l.residual_row + row, l.residual_arrives, p) : 0};
 }
 
-/* Stores `rows` rows of y from `first` on, whose sums are in tiles from 0 on; `own`: of the thread's first one. */
-__device__ inline void store_rows(const linear &l, const rooms &r, int first, int rows, const added *own, const post &p)
+/* Stores `rows` rows of y from `first` on, whose sums are in tiles from 0 on; with `knows_own` what is added to the
+ * thread's first one is `own`. */
+__device__ inline void store_rows(const linear &l, const rooms &r, int first, int rows, bool knows_own,
+                                  const added own, const post &p)
 {
   const int matrices = l.gate ? 2 : 1;
 #pragma unroll 1
   for (int i = (int)threadIdx.x; i < rows * TOKENS; i += THREADS) {
     const y_place y(i, rows);
     const int token = y.token, row = y.row, tile = row / TILE * matrices;
-    const added a = own && i == (int)threadIdx.x ? *own : load_added(l, token, first + row, p);
+    const added a = knows_own && i == (int)threadIdx.x ? own : load_added(l, token, first + row, p);
     const float gate = l.gate ? sum_of_row(r, tile + 1, token, row % TILE) + a.gate_bias : 0;
     float value = activated(l, sum_of_row(r, tile, token, row % TILE) + a.bias, gate);
 #ifdef HR_EXPERTS
@@ -518,8 +520,8 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
   const constants c(l, mine.first + y.row, stores);
   const element *const residual = l.residual + y.token * l.residual_row + mine.first + y.row;
   const element early = adds ? read_element(residual + (l.residual_arrives ? p.here : 0)) : (element)0;
-  added own = {c.bias, c.gate_bias, to_float(early)};
   take_x(l, r.x, p);
+  added own = {to_float(c.bias), to_float(c.gate_bias), to_float(early)};
   if (adds && l.residual_arrives && early == HR_PERSISTENT_ABSENT)
     own.residual = await_element(residual, true, p);
   if (l.norm != HR_PERSISTENT_NO_NORM)
@@ -539,6 +541,6 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
       multiply_one(l, r, at, tile, first + (tile >> (matrices - 1)) * TILE,
                    l.gate && tile % 2 ? l.gate_scales : l.scales);
     meet();
-    store_rows(l, r, first, rows, first == mine.first ? &own : nullptr, p);
+    store_rows(l, r, first, rows, first == mine.first, own, p);
   }
 }
