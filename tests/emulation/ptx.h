@@ -325,6 +325,11 @@ inline emulation::word64 special_globaltimer()
   return (emulation::word64)now.tv_sec * 1000000000u + (emulation::word64)now.tv_nsec;
 }
 
+inline emulation::word64 special_clock64()
+{
+  return special_globaltimer();
+}
+
 inline unsigned special_cluster_ctarank()
 {
   return emulation::cluster_rank();
