@@ -7,6 +7,7 @@
 #include "run/lower.h"
 #include "runtime/device/plan.h"
 
+#include <headroom/experimental/operators.h>
 #include <stdlib.h>
 
 #define PARTS_MIN 8 /* of fewer the kernel does not fill its memory ahead before it ends */
@@ -37,6 +38,16 @@ bool hr_run_persists(const hr_executor *x, const hr_run_shape *shape)
 
 /* ---- behind it ---- */
 
+/* The operator of a launch that others are fused with. */
+static const char *name_of(const hr_run_program *p, const hr_launch *launch)
+{
+  const hr_operator *items = p->operators.items;
+  int at = 0;
+  while (at + 1 < launch->op_count && items[launch->ops[at]].fused)
+    at++;
+  return hr_operator_id_name(items[launch->ops[at]].id);
+}
+
 /* The part that begins with a launch; returns how many it has, 0: none that is taken. */
 static int take_part(const hr_executor *x, const hr_run_program *p, int at, hr_persistent_part *part)
 {
@@ -57,6 +68,8 @@ static int take_part(const hr_executor *x, const hr_run_program *p, int at, hr_p
     part->arguments = &second->arguments.decode;
     launches = 2;
   }
+  if (launches > 0)
+    part->name = name_of(p, first + launches - 1);
   return launches > 0 && x->device->backend->persists(x->device, part) ? launches : 0;
 }
 

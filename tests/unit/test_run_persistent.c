@@ -4,9 +4,12 @@
 #include "run_step.h"
 
 #include "run/program.h"
+#include "runtime/cuda/kernels/persistent_cycles_layout.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define VOCABULARY 61
 #define SLOTS_MAX 8
@@ -199,9 +202,78 @@ static void models_with_other_kernels_have_none_of_all(void **state)
   }
 }
 
+/* Returns how many rows `file` has behind its header, and in *blocks and *attends what they are of. */
+static int count_rows(const char *path, int *blocks, int *attends)
+{
+  char line[128];
+  int rows = -1, instruction, length;
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  for (*attends = 0; fgets(line, sizeof line, file); rows++) {
+    if (rows < 0) {
+      assert_string_equal(line, "block,instruction,operator,warp,phase,cycles\n");
+      continue;
+    }
+    assert_int_equal(sscanf(line, "%d,%d,%n", blocks, &instruction, &length), 2);
+    assert_null(strchr(line, '-')); /* no phase ends before it begins */
+    *attends += strncmp(line + length, "attention,computes,keys,", 24) == 0;
+  }
+  fclose(file);
+  ++*blocks;
+  return rows;
+}
+
+static void cycles_of_all_phases_are_written(void **state)
+{
+  const hr_model model = test_model("llama", models[0].config);
+  char path[] = "/tmp/hr_cycles_XXXXXX";
+  int blocks, attends;
+  (void)state;
+  if (!device_persists())
+    skip();
+  close(mkstemp(path));
+  assert_int_equal(setenv("HEADROOM_CYCLES", path, 1), 0);
+  const int launches = run_model(&model, HR_BF16, 1, TOKENS, false, together);
+  assert_int_equal(unsetenv("HEADROOM_CYCLES"), 0);
+  const int rows = count_rows(path, &blocks, &attends), layers = 2;
+  assert_int_equal(attends, layers * blocks);
+  assert_int_equal(rows, (launches - layers) * blocks * HR_CYCLES_COUNT); /* attention is two launches */
+  remove(path);
+}
+
+static void a_file_of_cycles_that_cannot_be_written_is_said(void **state)
+{
+  const hr_model model = test_model("llama", models[0].config);
+  hr_executor_options options = hr_executor_options_default();
+  hr_executor_input input = hr_executor_input_default();
+  hr_executor *x;
+  hr_error error;
+  int32_t ids[TOKENS];
+  (void)state;
+  if (!device_persists())
+    skip();
+  hr_device *device = test_rank_device(0);
+  options.dtype = HR_BF16;
+  options.tokens = TOKENS + 1;
+  assert_ok(hr_executor_open(device, &model, &options, &x, &error), error);
+  make_ids(ids, TOKENS, 0);
+  step(x, HR_PHASE_PREFILL, 1, TOKENS, NULL, ids, NULL);
+  assert_int_equal(setenv("HEADROOM_CYCLES", "/nowhere/cycles", 1), 0);
+  input.phase = HR_PHASE_DECODE;
+  input.batch = input.tokens = 1;
+  input.ids = ids;
+  assert_int_equal(hr_executor_step(x, &input, together[0], &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "HEADROOM_CYCLES: /nowhere/cycles: No such file or directory");
+  assert_int_equal(unsetenv("HEADROOM_CYCLES"), 0);
+  hr_executor_close(x);
+  hr_device_close(device);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(one_kernel_is_as_exact_as_many),
-                                     cmocka_unit_test(models_with_other_kernels_have_none_of_all)};
+                                     cmocka_unit_test(models_with_other_kernels_have_none_of_all),
+                                     cmocka_unit_test(cycles_of_all_phases_are_written),
+                                     cmocka_unit_test(a_file_of_cycles_that_cannot_be_written_is_said)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@ typedef struct hr_persistent_part {
   const hr_kv_heads *heads; /* NULL: Q and K are cached as they are */
   const hr_decode *decode;
   const hr_decode_arguments *arguments;
+  const char *name; /* of the operator, static; NULL: unknown */
 } hr_persistent_part;
 
 #endif

@@ -73,6 +73,8 @@ template <int LANES = WARP> __device__ inline float sum_of_lanes(float value)
   return value;
 }
 
+#include "runtime/cuda/kernels/persistent_cycles.cuh"
+
 /* ---- shared memory ---- */
 
 extern __shared__ __align__(1024) uint4 shared[]; /* as swizzled tiles need it */
@@ -90,6 +92,7 @@ struct rooms {
   unsigned full, empty;      /* mbarriers of slots */
   int count;                 /* of slots */
   float *shares;             /* of the chosen experts, with HR_EXPERTS */
+  phase_cycles cycles;       /* of the thread's warp */
 
   __device__ explicit rooms(const persistent_call &call)
   {
@@ -165,6 +168,8 @@ __device__ inline void compute(const persistent_call &call, const rooms &r, cons
       multiply_rows(now.linear, r, at, p);
     cp_async_wait<0>();
     meet();
+    r.cycles.note(HR_CYCLES_NEXT);
+    r.cycles.put(call, i, HR_CYCLES_BEGIN, HR_CYCLES_COPYING);
   }
   leave(call);
 }
@@ -185,6 +190,7 @@ __device__ inline void copy_all(const persistent_call &call, const rooms &r, con
     cp_async_wait<0>();
     __syncwarp();
     fetch_instruction(call, copied + (i + 2) % COPIED, i + 2, lane_of());
+    r.cycles.note(HR_CYCLES_FETCHED);
 #ifdef HR_Q_EACH
     if (i + 1 < call.count && copied[(i + 1) % COPIED].attends)
       take_maps(copied[(i + 1) % COPIED].attention);
@@ -198,6 +204,8 @@ __device__ inline void copy_all(const persistent_call &call, const rooms &r, con
     else
 #endif
       copy_rows(next.linear, r, at);
+    r.cycles.note(HR_CYCLES_COPIES);
+    r.cycles.put(call, i, HR_CYCLES_COPYING, HR_CYCLES_COUNT);
   }
 }
 

@@ -137,7 +137,9 @@ __device__ inline void copy_tiles(const attention &a, const rooms &r, ring &at, 
   const unsigned full = r.full + 8 * at.slot, slot = tiles_of_slot(r, at.slot);
   const int tiles = min(SLOT_TILES, (i.end - key + TILE_KEYS - 1) / TILE_KEYS);
   const int *const pages = a.pages + i.sequence * a.table_pitch;
+  r.cycles.note(HR_CYCLES_COPIES);
   mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
+  r.cycles.note(HR_CYCLES_SLOTS);
   if (lane_of() == 0)
     mbarrier_arrive_expect_tx(full, tiles * TILE_BYTES);
   __syncwarp();
@@ -600,7 +602,8 @@ __device__ inline void store_item(const attention &a, const item &i, const atten
   }
 }
 
-__device__ inline void finish_item(const attention &a, const item &i, attention_room &room, const post &p)
+__device__ inline void finish_item(const attention &a, const rooms &r, const item &i, attention_room &room,
+                                   const post &p)
 {
   weigh_warps(room);
   if (SPLITS == 1) {
@@ -608,6 +611,7 @@ __device__ inline void finish_item(const attention &a, const item &i, attention_
   } else {
     send_splits(a, i, room);
     meet();
+    r.cycles.note(HR_CYCLES_SENT);
     add_splits(a, i, room, p);
   }
   meet();
@@ -621,8 +625,12 @@ __device__ inline void attend(const attention &a, const rooms &r, ring &from, co
   for (int number = (int)blockIdx.x; number < ITEMS; number += gridDim.x) {
     const item i(a, number);
     put_constants(a, i, room);
+    r.cycles.note(HR_CYCLES_BEGIN);
     put_heads(a, i, room, p);
+    r.cycles.note(HR_CYCLES_X);
     add_item(a, r, from, i, room);
-    finish_item(a, i, room, p);
+    r.cycles.note(HR_CYCLES_KEYS);
+    finish_item(a, r, i, room, p);
+    r.cycles.note(HR_CYCLES_RESULTS);
   }
 }

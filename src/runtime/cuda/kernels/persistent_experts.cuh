@@ -119,6 +119,7 @@ __device__ inline void copy_experts(const linear &l, const rooms &r, ring &at, i
     float logits[OF_LANE];
     take_logits(l, p, logits);
     chosen = choose_experts(logits);
+    r.cycles.note(HR_CYCLES_CHOSEN);
   }
 #pragma unroll 1
   for (int first = mine.first; first < mine.end; first += TILE)

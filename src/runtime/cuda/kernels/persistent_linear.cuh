@@ -107,7 +107,9 @@ __device__ inline void copy_part(const rooms &r, ring &at, const WEIGHT *row_of_
 {
   const unsigned full = r.full + 8 * at.slot, bytes = columns * (unsigned)sizeof(WEIGHT);
   const unsigned to = shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT + lane_of() * PITCH;
+  r.cycles.note(HR_CYCLES_COPIES);
   mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
+  r.cycles.note(HR_CYCLES_SLOTS);
   if (lane_of() == 0)
     mbarrier_arrive_expect_tx(full, rows * bytes + scales.rows * scales.bytes);
   __syncwarp();
@@ -520,7 +522,9 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
   const constants c(l, mine.first + y.row, stores);
   const element *const residual = l.residual + y.token * l.residual_row + mine.first + y.row;
   const element early = adds ? read_element(residual + (l.residual_arrives ? p.here : 0)) : (element)0;
+  r.cycles.note(HR_CYCLES_BEGIN);
   take_x(l, r.x, p);
+  r.cycles.note(HR_CYCLES_X);
   added own = {to_float(c.bias), to_float(c.gate_bias), to_float(early)};
   if (adds && l.residual_arrives && early == HR_PERSISTENT_ABSENT)
     own.residual = await_element(residual, true, p);
@@ -531,6 +535,7 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
     put_shares(l, p, r.shares);
 #endif
   meet();
+  r.cycles.note(HR_CYCLES_NORM);
 #pragma unroll 1
   for (int first = mine.first; first < mine.end; first += most) {
     const int rows = min(most, mine.end - first);
@@ -541,6 +546,8 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
       multiply_one(l, r, at, tile, first + (tile >> (matrices - 1)) * TILE,
                    l.gate && tile % 2 ? l.gate_scales : l.scales);
     meet();
+    r.cycles.note(HR_CYCLES_TILES);
     store_rows(l, r, first, rows, first == mine.first, own, p);
+    r.cycles.note(HR_CYCLES_RESULTS);
   }
 }

@@ -3,6 +3,7 @@
 #include "runtime/cuda/persistent/persistent.h"
 
 #include "base/error.h"
+#include "runtime/cuda/persistent/cycles.h"
 #include "runtime/cuda/persistent/instructions.h"
 #include "runtime/cuda/persistent/program.h"
 
@@ -24,7 +25,8 @@ static size_t partial_bytes_of(const hr_persistent_sizes *s)
   return aligned((size_t)(items * splits * part) * sizeof(float));
 }
 
-/* Tensor maps, instructions, counters, two places for partial results, two sets of what is posted. */
+/* Tensor maps, instructions, counters, cycles that are noted, two places for partial results, two sets of what is
+ * posted. */
 static hr_status make_memory(hr_persistent_kernel *p, hr_instruction_list *list, const hr_persistent_sizes *sizes,
                              hr_error *error)
 {
@@ -32,7 +34,7 @@ static hr_status make_memory(hr_persistent_kernel *p, hr_instruction_list *list,
   const size_t maps = list->count * HR_PART_MAPS_BYTES, table = list->count * sizeof *list->to;
   list->partial_bytes = partial_bytes_of(sizes);
   const size_t set = (size_t)(hr_posted_by(list, list->count - 1) - list->posted);
-  const size_t before = maps + table + HR_PERSISTENT_COUNTERS * sizeof(unsigned);
+  const size_t before = maps + table + HR_PERSISTENT_COUNTERS * sizeof(unsigned) + hr_cycles_bytes(p);
   p->bytes = before + 2 * list->partial_bytes + 2 * set;
   HR_TRY(backend->allocate(p->device, p->bytes, &p->memory, error));
   HR_TRY(backend->set_bytes(p->device, p->memory, 0, before, error));
@@ -54,6 +56,7 @@ static hr_status make_instructions(hr_persistent_kernel *p, hr_instruction_list 
   HR_TRY(make_memory(p, list, sizes, error));
   HR_TRY(hr_write_instructions(list, error));
   hr_order_instructions(list);
+  hr_label_cycles(p, list);
   HR_TRY(backend->write(p->device, p->memory, list->maps_to, maps, error));
   return backend->write(p->device, (char *)p->memory + maps, list->ordered, list->count * sizeof *list->ordered, error);
 }
@@ -80,6 +83,7 @@ static void free_list(hr_instruction_list *list)
 static hr_status make(hr_persistent_kernel *p, const hr_persistent_part *parts, size_t count, hr_error *error)
 {
   hr_persistent_sizes sizes;
+  HR_TRY(hr_open_cycles(p, error));
   HR_TRY(hr_persistent_load(p, parts, count, &sizes, error));
   hr_instruction_list list = {.cuda = p->device->state, .parts = parts, .count = count, .blocks = p->kernel.blocks};
   hr_status status = allocate_list(&list) ? make_instructions(p, &list, &sizes, error)
@@ -108,8 +112,10 @@ hr_status hr_cuda_persist(hr_device *device, const hr_persistent_part *parts, si
 void hr_cuda_forget_persistent(hr_device *device, void *kernel)
 {
   hr_persistent_kernel *p = kernel;
-  if (p)
-    device->backend->release(device, p->memory, p->bytes);
+  if (!p)
+    return;
+  hr_close_cycles(p);
+  device->backend->release(device, p->memory, p->bytes);
   free(p);
 }
 

@@ -116,8 +116,10 @@ static void write_defines(const hr_persistent_sizes *s, char text[HR_DEFINES_SIZ
         (int)s->q_each, (int)s->groups, (int)s->k_share, (int)s->v_share, (int)s->splits, (int)s->qk_dim, (int)s->v_dim,
         (int)s->page);
   if (s->experts > 0)
-    snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_EXPERTS=%d HR_ACTIVE=%d", (int)s->experts,
-             (int)s->active);
+    length += snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_EXPERTS=%d HR_ACTIVE=%d", (int)s->experts,
+                       (int)s->active);
+  if (s->cycles)
+    snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_CYCLES=1");
 }
 
 /* The slots take what shared memory has beside the rest. */
@@ -150,6 +152,7 @@ hr_status hr_persistent_load(hr_persistent_kernel *p, const hr_persistent_part *
   const hr_cuda *cuda = p->device->state;
   HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &p->kernel.blocks, error));
   HR_TRY(find_sizes(parts, count, p->kernel.blocks, sizes, error));
+  sizes->cycles = p->cycles_path != NULL;
   HR_TRY(take_shared(p, sizes, x_bytes_of_all(parts, count, sizes), error));
   p->kernel.threads = (HR_PERSISTENT_WARPS + 1) * WARP;
   p->kernel.early = true;

@@ -16,7 +16,10 @@ typedef struct hr_persistent_sizes {
   int64_t q_each, groups, k_share, v_share, splits;
   int64_t qk_dim, v_dim, page;
   int64_t experts, active; /* 0: no layer has experts */
+  bool cycles;             /* are noted */
 } hr_persistent_sizes;
+
+typedef struct hr_cycles_label hr_cycles_label; /* cycles.c */
 
 typedef struct hr_persistent_kernel {
   hr_device *device;
@@ -24,6 +27,8 @@ typedef struct hr_persistent_kernel {
   hr_persistent_call call;
   void *memory; /* of instructions, and of what is posted */
   size_t bytes;
+  char *cycles_path; /* NULL: none are noted */
+  hr_cycles_label *cycles_labels;
 } hr_persistent_kernel;
 
 /** Builds the program, and sets the call's shared memory. HR_ERROR_UNSUPPORTED for parts that no one program takes or
