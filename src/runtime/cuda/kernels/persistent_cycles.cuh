@@ -3,7 +3,7 @@
  * instruction, which takes a step about 3% longer; without, all of this compiles to nothing. */
 #include "runtime/cuda/kernels/persistent_cycles_layout.h"
 
-/* Of a thread, in registers. */
+/* Each thread has its counts in registers. */
 struct phase_cycles {
 #ifdef HR_CYCLES
   mutable int64 last, of[HR_CYCLES_COUNT];

@@ -85,7 +85,7 @@ static bool write_file(const hr_persistent_kernel *p, const unsigned *counters)
   return file && fclose(file) == 0 && written;
 }
 
-/* So that no part of the cycles is taken for all. */
+/* A part of the cycles would be taken for all. */
 static void empty_file(const char *path)
 {
   FILE *file = fopen(path, "we");
