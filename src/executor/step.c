@@ -301,17 +301,32 @@ static hr_status meet_before(const hr_executor *x, const hr_run_program *p, cons
   return p->shape.reduces ? hr_communicator_meet(x->options.replicas, error) : HR_OK;
 }
 
+/* The numbers of tokens and caches, at once. */
+static hr_status send_numbers(hr_executor *x, const hr_run_program *p, const hr_executor_input *input, hr_error *error)
+{
+  hr_kv_cache *cache = x->caches[0];
+  if (cache)
+    hr_kv_cache_gather(cache);
+  HR_TRY(send_tokens(x, p, input, error));
+  HR_TRY(grow_caches(x, input, error));
+  return cache ? hr_kv_cache_send(cache, hr_device_stream(x->device), error) : HR_OK;
+}
+
+static hr_status wait_for_step(const hr_executor *x, hr_error *error)
+{
+  const hr_backend *backend = x->device->backend;
+  return backend->wait ? backend->wait(x->device, error) : HR_OK;
+}
+
 /* The last of several microbatches runs the optimizer. */
 static hr_status run_step(hr_executor *x, const hr_executor_input *input, bool last, float *logits, hr_error *error)
 {
   hr_run_program *p = x->programs[0];
-  uint16_t some; /* to wait for what was started before */
-  HR_TRY(send_tokens(x, p, input, error));
-  HR_TRY(grow_caches(x, input, error));
+  HR_TRY(send_numbers(x, p, input, error));
   HR_TRY(hr_program_run(x, p, last, error));
   HR_TRY(wait_for_ranks(x, error));
   x->steps += last && p->shape.phase == HR_PHASE_TRAIN;
-  return logits ? read_logits(x, p, logits, error) : hr_buffer_read(p->logits, &some, sizeof some, error);
+  return logits ? read_logits(x, p, logits, error) : wait_for_step(x, error);
 }
 
 static hr_status run_microbatches(hr_executor *x, const hr_executor_input *input, float *losses, hr_error *error)

@@ -204,7 +204,7 @@ static void queue_numbers_of_many_counts(hr_device *device)
 {
   kv_model m = three_slots(HR_BF16, 16);
   kv_create(&m, device);
-  static const size_t counts[] = {1, 1000, 1001, 8192, 8193}; /* one launch, several, a copy */
+  static const size_t counts[] = {1, 992, 993, 8192, 8193}; /* one launch, several, a copy */
   static int32_t from[8193], to[8195];
   hr_error error;
   for (size_t i = 0; i < sizeof counts / sizeof *counts && device->backend->queue_numbers; i++) {
@@ -214,13 +214,46 @@ static void queue_numbers_of_many_counts(hr_device *device)
     hr_buffer *buffer = kv_upload(device, to, sizeof to);
     int32_t *address = (int32_t *)hr_buffer_data(buffer) + 1;
     const hr_kv_numbers numbers = {address, from, counts[i]};
-    assert_ok(device->backend->queue_numbers(m.cache, &numbers, hr_device_stream(device), &error), error);
+    assert_ok(device->backend->queue_numbers(m.cache, &numbers, 1, hr_device_stream(device), &error), error);
     assert_ok(hr_buffer_read(buffer, to, sizeof to, &error), error);
     assert_memory_equal(to + 1, from, counts[i] * sizeof *from);
     assert_true(to[0] == -1 && to[counts[i] + 1] == -1);
     hr_buffer_free(buffer);
   }
   kv_free(&m);
+}
+
+/* More ranges than are gathered, with gaps between them, longer together than what a launch has. */
+static void gather_many_ranges(hr_device *device)
+{
+  kv_model m = three_slots(HR_BF16, 16);
+  kv_create(&m, device);
+  static int32_t from[11 * 250], to[11 * 251];
+  hr_error error;
+  memset(to, 0xFF, sizeof to);
+  hr_buffer *buffer = kv_upload(device, to, sizeof to);
+  hr_kv_cache_gather(m.cache);
+  for (int i = 0; i < 11; i++) {
+    const hr_kv_numbers numbers = {(int32_t *)hr_buffer_data(buffer) + i * 251, from + i * 250, 250};
+    assert_ok(hr_kv_cache_upload(m.cache, &numbers, hr_device_stream(device), &error), error);
+  }
+  for (int i = 0; i < 11 * 250; i++)
+    from[i] = i;
+  memset(from, 0, 8 * 250 * sizeof *from); /* were sent before, as there was no room for more */
+  assert_ok(hr_kv_cache_send(m.cache, hr_device_stream(device), &error), error);
+  assert_ok(hr_buffer_read(buffer, to, sizeof to, &error), error);
+  for (int i = 0; i < 11; i++) {
+    assert_memory_equal(to + i * 251, from + i * 250, 250 * sizeof *from);
+    assert_int_equal(to[i * 251 + 250], -1);
+  }
+  hr_buffer_free(buffer);
+  kv_free(&m);
+}
+
+static void gathered_numbers_arrive(void **state)
+{
+  (void)state;
+  each_device(gather_many_ranges);
 }
 
 static void queued_numbers_arrive(void **state)
@@ -235,6 +268,7 @@ int main(void)
       cmocka_unit_test(decode_over_a_cache_gives_the_rows_of_prefill),
       cmocka_unit_test(problem_and_addresses_stay_as_sequences_grow),
       cmocka_unit_test(queued_numbers_arrive),
+      cmocka_unit_test(gathered_numbers_arrive),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,8 @@ hr_status hr_cuda_fill_uniform(hr_device *device, void *to, const hr_uniform *un
 
 /** hr_backend.prepare_cache, queue_numbers and append_tokens (kv_cache.c). */
 hr_status hr_cuda_prepare_cache(hr_device *device, hr_kv_cache *cache, hr_error *error);
-hr_status hr_cuda_queue_numbers(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
+hr_status hr_cuda_queue_numbers(const hr_kv_cache *cache, const hr_kv_numbers *ranges, size_t count, void *stream,
+                                hr_error *error);
 hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
 
 /** hr_backend.detect (detect.c). */

@@ -103,38 +103,60 @@ hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *wr
   return status;
 }
 
-/* Numbers as parameters of a launch, which copies them. */
-static hr_status put_some(const hr_cuda_queue *queue, const hr_kv_cache *cache, hr_kv_numbers some, hr_error *error)
+/* In the device's context. */
+static hr_status launch_put(const hr_cuda_queue *queue, const hr_kv_cache *cache, hr_put_numbers *put, hr_error *error)
 {
   const hr_cuda_kernel kernel = {.function = cache->numbers_program, .blocks = 1, .threads = THREADS};
-  hr_put_numbers put = {.to = hr_cuda_address(some.to), .count = (int)some.count};
-  void *parameters[] = {&put};
-  memcpy(put.numbers, some.from, some.count * sizeof *some.from);
-  return hr_cuda_launch(queue, &kernel, parameters, error);
+  void *parameters[] = {put};
+  const int count = put->count;
+  if (count == 0)
+    return HR_OK;
+  const hr_status status = hr_cuda_launch(queue, &kernel, parameters, error);
+  put->count = 0;
+  return status;
 }
 
-/* In the device's context. */
-static hr_status put_numbers(const hr_cuda_queue *queue, const hr_kv_cache *cache, const hr_kv_numbers *n,
-                             hr_error *error)
+/* Numbers as parameters of launches, which copy them. Full ones are launched. */
+static hr_status put_range(const hr_cuda_queue *queue, const hr_kv_cache *cache, const hr_kv_numbers *n,
+                           hr_put_numbers *put, hr_error *error)
 {
-  for (size_t first = 0; first < n->count; first += HR_PUT_NUMBERS_MAX) {
-    size_t left = n->count - first;
-    hr_kv_numbers some = {n->to + first, n->from + first, left < HR_PUT_NUMBERS_MAX ? left : HR_PUT_NUMBERS_MAX};
-    HR_TRY(put_some(queue, cache, some, error));
+  for (size_t first = 0; first < n->count;) {
+    const size_t begin = put->count > 0 ? (size_t)put->ends[put->count - 1] : 0, room = HR_PUT_NUMBERS_MAX - begin;
+    const size_t some = n->count - first < room ? n->count - first : room;
+    if (some == 0 || put->count == HR_PUT_RANGES_MAX) {
+      HR_TRY(launch_put(queue, cache, put, error));
+      continue;
+    }
+    memcpy(put->numbers + begin, n->from + first, some * sizeof *n->from);
+    put->to[put->count] = hr_cuda_address(n->to + first);
+    put->ends[put->count++] = (int)(begin + some);
+    first += some;
   }
   return HR_OK;
 }
 
-/* A copy from memory that is not page-locked may wait for the stream, a launch does not. */
-hr_status hr_cuda_queue_numbers(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error)
+/* In the device's context. A copy from memory that is not page-locked may wait for the stream, a launch does not. */
+static hr_status put_ranges(const hr_cuda_queue *queue, const hr_kv_cache *cache, const hr_kv_numbers *ranges,
+                            size_t count, hr_error *error)
+{
+  hr_put_numbers put = {.count = 0};
+  for (size_t i = 0; i < count; i++) {
+    const hr_kv_numbers *n = &ranges[i];
+    if (n->count <= NUMBERS_QUEUED_MAX)
+      HR_TRY(put_range(queue, cache, n, &put, error));
+    else
+      HR_TRY(HR_CU(&queue->cuda->driver, cuMemcpyHtoDAsync_v2,
+                   (hr_cuda_address(n->to), n->from, n->count * sizeof *n->from, queue->stream), error));
+  }
+  return launch_put(queue, cache, &put, error);
+}
+
+hr_status hr_cuda_queue_numbers(const hr_kv_cache *cache, const hr_kv_numbers *ranges, size_t count, void *stream,
+                                hr_error *error)
 {
   const hr_cuda_queue queue = {cache->device->state, stream};
   HR_TRY(hr_cuda_enter(queue.cuda, error));
-  hr_status status =
-      numbers->count <= NUMBERS_QUEUED_MAX
-          ? put_numbers(&queue, cache, numbers, error)
-          : HR_CU(&queue.cuda->driver, cuMemcpyHtoDAsync_v2,
-                  (hr_cuda_address(numbers->to), numbers->from, numbers->count * sizeof(int32_t), stream), error);
+  hr_status status = put_ranges(&queue, cache, ranges, count, error);
   hr_cuda_leave(queue.cuda);
   return status;
 }

@@ -88,9 +88,10 @@ typedef struct hr_backend {
   hr_status (*read)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
   /** Compiles what a KV cache needs. NULL: nothing is compiled. */
   hr_status (*prepare_cache)(hr_device *device, hr_kv_cache *cache, hr_error *error);
-  /** Writes numbers of a KV cache as part of a stream, if there are few of them without waiting for what is before
-   *  them; `from` may change afterwards. NULL: `write`. */
-  hr_status (*queue_numbers)(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
+  /** Writes ranges of numbers of a KV cache as part of a stream, if there are few of them at once and without waiting
+   *  for what is before them; `from` may change afterwards. NULL: `write`. */
+  hr_status (*queue_numbers)(const hr_kv_cache *cache, const hr_kv_numbers *ranges, size_t count, void *stream,
+                             hr_error *error);
   /** Writes new tokens to a KV cache, as a run. NULL: no caches. */
   hr_status (*append_tokens)(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
   bool appends_heads; /* append_tokens takes hr_kv_writes.heads */

@@ -49,6 +49,7 @@ static int64_t divide_numbers(hr_kv_cache *cache)
   cache->free_pages = part(cache, &end, o->pages);
   cache->free_slots = part(cache, &end, o->slots);
   cache->listed = part(cache, &end, o->slots);
+  cache->selected = part(cache, &end, o->slots);
   cache->list = part(cache, &end, list_size(cache));
   return end;
 }
@@ -301,10 +302,47 @@ int32_t *hr_kv_cache_numbers(const hr_buffer *buffer, int64_t first)
   return (int32_t *)hr_buffer_data(buffer) + first;
 }
 
-hr_status hr_kv_cache_upload(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error)
+static hr_status upload_ranges(const hr_kv_cache *cache, const hr_kv_numbers *ranges, size_t count, void *stream,
+                               hr_error *error)
 {
   const hr_backend *backend = cache->device->backend;
   if (backend->queue_numbers)
-    return backend->queue_numbers(cache, numbers, stream, error);
-  return backend->write(cache->device, numbers->to, numbers->from, numbers->count * sizeof *numbers->from, error);
+    return backend->queue_numbers(cache, ranges, count, stream, error);
+  for (size_t i = 0; i < count; i++)
+    HR_TRY(
+        backend->write(cache->device, ranges[i].to, ranges[i].from, ranges[i].count * sizeof *ranges[i].from, error));
+  return HR_OK;
+}
+
+void hr_kv_cache_gather(hr_kv_cache *cache)
+{
+  cache->gathers = true;
+  cache->gathered_count = 0;
+}
+
+hr_status hr_kv_cache_send(hr_kv_cache *cache, void *stream, hr_error *error)
+{
+  const hr_status status = upload_ranges(cache, cache->gathered, cache->gathered_count, stream, error);
+  cache->gathers = false;
+  if (status != HR_OK)
+    hr_kv_cache_forget_table(cache);
+  return status;
+}
+
+hr_status hr_kv_cache_upload(hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error)
+{
+  if (!cache->gathers)
+    return upload_ranges(cache, numbers, 1, stream, error);
+  if (cache->gathered_count == HR_KV_GATHERED_MAX) {
+    HR_TRY(hr_kv_cache_send(cache, stream, error));
+    hr_kv_cache_gather(cache);
+  }
+  cache->gathered[cache->gathered_count++] = *numbers;
+  return HR_OK;
+}
+
+void hr_kv_cache_forget_table(hr_kv_cache *cache)
+{
+  const size_t count = (size_t)(cache->options.slots * cache->pitch);
+  memset(cache->uploaded, 0xFF, count * sizeof *cache->uploaded); /* no number is equal to -1 */
 }

@@ -61,6 +61,9 @@ struct hr_kv_numbers {
 /** hr_backend.append_tokens in host memory. */
 hr_status hr_host_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
 
+/** Ranges of numbers that are sent at once. */
+#define HR_KV_GATHERED_MAX 8
+
 struct hr_kv_cache {
   hr_device *device;
   const hr_kv_cache *slots_of;      /* the cache itself, or the one whose slots it shares: this has the numbers, the
@@ -74,8 +77,12 @@ struct hr_kv_cache {
   int64_t free_page_count, free_slot_count;
   int32_t *listed;   /* [slots] index of a slot in a list that is being checked */
   int32_t *list;     /* of hr_kv_writes, on the host */
+  int32_t *selected; /* [slots] lengths of a call, on the host */
   int32_t *uploaded; /* [slots, pitch] what device_table contains */
-  bool grown;        /* by hr_kv_cache_grow(), and not shortened since; then the next four say how */
+  bool gathers;
+  hr_kv_numbers gathered[HR_KV_GATHERED_MAX];
+  size_t gathered_count;
+  bool grown; /* by hr_kv_cache_grow(), and not shortened since; then the next four say how */
   int64_t grown_count, grown_tokens;
   int64_t grown_parts;            /* which have a list of their own each */
   int64_t grown_length;           /* of the longest slot that grew */
@@ -100,9 +107,16 @@ hr_status hr_kv_cache_check_slots(const hr_kv_cache *cache, int64_t count, const
 /** Changes the length of a slot, whose pages are taken from the pool, which has enough, or return to it. */
 void hr_kv_cache_resize(hr_kv_cache *cache, int64_t slot, int64_t length);
 
-/** Copies numbers to the device as part of `stream`; see hr_backend.queue_numbers. */
-HR_PRIVATE hr_status hr_kv_cache_upload(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream,
+/** Copies numbers to the device as part of `stream`; see hr_backend.queue_numbers. From gather() to send() they are
+ *  kept where they are and copied at once, in one launch where there are few: the host takes 2 to 3 us for each, while
+ *  the device waits. */
+HR_PRIVATE hr_status hr_kv_cache_upload(hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream,
                                         hr_error *error);
+HR_PRIVATE void hr_kv_cache_gather(hr_kv_cache *cache);
+HR_PRIVATE hr_status hr_kv_cache_send(hr_kv_cache *cache, void *stream, hr_error *error);
+
+/** After an upload that failed it is unknown what the device's table has. */
+void hr_kv_cache_forget_table(hr_kv_cache *cache);
 
 /** The address of number `first` of a buffer. */
 int32_t *hr_kv_cache_numbers(const hr_buffer *buffer, int64_t first);

@@ -163,8 +163,7 @@ static void resize(hr_kv_cache *cache, const hr_kv_append *a, int64_t sign)
     hr_kv_cache_resize(cache, a->slots[i], cache->lengths[a->slots[i]] + sign * new_tokens(a, i));
 }
 
-static hr_status upload_lists(const hr_kv_cache *cache, const hr_kv_append *a, int64_t parts, void *stream,
-                              hr_error *error)
+static hr_status upload_lists(hr_kv_cache *cache, const hr_kv_append *a, int64_t parts, void *stream, hr_error *error)
 {
   hr_kv_append own = *a;
   own.count = a->count / parts;

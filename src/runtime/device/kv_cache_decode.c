@@ -15,7 +15,7 @@ typedef struct changed_range {
   int64_t first, end;
 } changed_range;
 
-static hr_status upload_range(const hr_kv_cache *cache, const changed_range *range, void *stream, hr_error *error)
+static hr_status upload_range(hr_kv_cache *cache, const changed_range *range, void *stream, hr_error *error)
 {
   if (range->end == range->first)
     return HR_OK;
@@ -38,8 +38,7 @@ static changed_range change_row(const hr_kv_cache *cache, int64_t row, int64_t s
   return (changed_range){row * cache->pitch + first, row * cache->pitch + end};
 }
 
-static hr_status upload_pages(const hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream,
-                              hr_error *error)
+static hr_status upload_pages(hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream, hr_error *error)
 {
   changed_range range = {0, 0};
   for (int64_t i = 0; i < count; i++) {
@@ -55,16 +54,15 @@ static hr_status upload_pages(const hr_kv_cache *cache, int64_t count, const int
   return upload_range(cache, &range, stream, error);
 }
 
-static hr_status upload_tables(const hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream,
-                               hr_error *error)
+static hr_status upload_tables(hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream, hr_error *error)
 {
   for (int64_t i = 0; i < count; i++)
-    cache->list[i] = cache->lengths[slots[i]];
-  hr_kv_numbers lengths = {hr_kv_cache_numbers(cache->device_lengths, 0), cache->list, (size_t)count};
+    cache->selected[i] = cache->lengths[slots[i]];
+  hr_kv_numbers lengths = {hr_kv_cache_numbers(cache->device_lengths, 0), cache->selected, (size_t)count};
   HR_TRY(hr_kv_cache_upload(cache, &lengths, stream, error));
   hr_status status = upload_pages(cache, count, slots, stream, error);
-  if (status != HR_OK) /* unknown what the device has: no number is equal to −1 */
-    memset(cache->uploaded, 0xFF, (size_t)(cache->options.slots * cache->pitch) * sizeof *cache->uploaded);
+  if (status != HR_OK)
+    hr_kv_cache_forget_table(cache);
   return status;
 }
 

@@ -56,12 +56,13 @@ typedef struct hr_kv_heads_call {
 
 HR_LAYOUT_ASSERT(sizeof(hr_kv_heads_call) == sizeof(hr_kv_append_call) + 7 * 8 + 6 * 4);
 
-enum { HR_PUT_NUMBERS_MAX = 1000 };
+enum { HR_PUT_RANGES_MAX = 8, HR_PUT_NUMBERS_MAX = 992 };
 
-/** Numbers for kv_cache_numbers.cu; a launch has 4096 bytes of parameters. */
+/** Numbers for kv_cache_numbers.cu, of ranges behind each other; a launch has 4096 bytes of parameters. */
 typedef struct hr_put_numbers {
-  HR_DEVICE_POINTER(int) to;
-  int count, padding;
+  HR_DEVICE_POINTER(int) to[HR_PUT_RANGES_MAX];
+  int ends[HR_PUT_RANGES_MAX]; /* in `numbers` */
+  int count, padding;          /* of ranges */
   int numbers[HR_PUT_NUMBERS_MAX];
 } hr_put_numbers;
 

@@ -488,8 +488,8 @@ __device__ inline added load_added(const linear &l, int token, int row, const po
 
 /* Stores `rows` rows of y from `first` on, whose sums are in tiles from 0 on; with `knows_own` what is added to the
  * thread's first one is `own`. */
-__device__ inline void store_rows(const linear &l, const rooms &r, int first, int rows, bool knows_own,
-                                  const added own, const post &p)
+__device__ inline void store_rows(const linear &l, const rooms &r, int first, int rows, bool knows_own, const added own,
+                                  const post &p)
 {
   const int matrices = l.gate ? 2 : 1;
 #pragma unroll 1
