@@ -239,7 +239,7 @@ template <class A, class P> UNORDERED inline void ld_volatile_global_u16(A &to, 
 {
   emulation::check_global((const void *)from, 2, 2, "ld.volatile");
   emulation::pause();
-  put(to, *(const unsigned short *)(const void *)from);
+  to = *(const unsigned short *)(const void *)from; /* a register may be wider, and has zeros above */
 }
 
 template <class A, class P> UNORDERED inline void ld_acquire_sys_global_u32(A &to, P from)

@@ -213,12 +213,12 @@ __device__ inline uint4 *chunk_of(element *x, int pitch, int token, int i)
  * row of y, as it is in memory: who converts it waits for it. */
 struct constants {
   uint4 weights[HR_NORM_CHUNKS], biases[HR_NORM_CHUNKS];
-  element bias, gate_bias;
+  unsigned bias, gate_bias;
 
   __device__ constants(const linear &l, int row, bool stores)
   {
-    bias = stores && l.bias ? l.bias[row] : (element)0;
-    gate_bias = stores && l.gate_bias ? l.gate_bias[row] : (element)0;
+    bias = stores && l.bias ? read_element(l.bias + row) : 0;
+    gate_bias = stores && l.gate_bias ? read_element(l.gate_bias + row) : 0;
 #pragma unroll
     for (int n = 0; n < HR_NORM_CHUNKS; n++) {
       const int i = ((int)threadIdx.x + n * THREADS) * CHUNK;
@@ -512,7 +512,8 @@ __device__ inline void store_rows(const linear &l, const rooms &r, int first, in
   }
 }
 
-__device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, const post &p)
+/* `l` is in registers: its members were loaded from shared memory one after another, between branches. */
+__device__ inline void multiply_rows(const linear l, const rooms &r, ring &at, const post &p)
 {
   const row_range mine(l);
   const int matrices = l.gate ? 2 : 1, most = HR_TILES / matrices * TILE; /* rows whose sums there is room for */
@@ -521,11 +522,11 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
   const bool stores = (int)threadIdx.x < at_first * TOKENS, adds = stores && l.residual;
   const constants c(l, mine.first + y.row, stores);
   const element *const residual = l.residual + y.token * l.residual_row + mine.first + y.row;
-  const element early = adds ? read_element(residual + (l.residual_arrives ? p.here : 0)) : (element)0;
+  const unsigned early = adds ? read_element(residual + (l.residual_arrives ? p.here : 0)) : 0;
   r.cycles.note(HR_CYCLES_BEGIN);
   take_x(l, r.x, p);
   r.cycles.note(HR_CYCLES_X);
-  added own = {to_float(c.bias), to_float(c.gate_bias), to_float(early)};
+  added own = {to_float((element)c.bias), to_float((element)c.gate_bias), to_float((element)early)};
   if (adds && l.residual_arrives && early == HR_PERSISTENT_ABSENT)
     own.residual = await_element(residual, true, p);
   if (l.norm != HR_PERSISTENT_NO_NORM)

@@ -42,10 +42,11 @@ __device__ inline void store_chunk(uint4 *to, const uint4 &c)
                : "memory");
 }
 
-__device__ inline element read_element(const element *from)
+/* Its bits, in a register of 32 that nothing is moved to or from before they are there. */
+__device__ inline unsigned read_element(const element *from)
 {
-  element bits;
-  asm volatile("ld.volatile.global.u16 %0, [%1];" : "=h"(bits) : "l"(from) : "memory");
+  unsigned bits;
+  asm volatile("ld.volatile.global.u16 %0, [%1];" : "=r"(bits) : "l"(from) : "memory");
   return bits;
 }
 
@@ -54,11 +55,11 @@ __device__ inline float await_element(const element *from, bool arrives, const p
 {
   if (!arrives)
     return to_float(*from);
-  element bits;
+  unsigned bits;
   do
     bits = read_element(from + p.here);
   while (bits == HR_PERSISTENT_ABSENT);
-  return to_float(bits);
+  return to_float((element)bits);
 }
 
 __device__ inline void post_element(element *to, float value, const post &p)
