@@ -19,7 +19,6 @@ static const char *const names[][2] = {
     {"\"simt_batched_tiles\":", "\"vector_batched_tiles\":"},
     {"\"gemm_launch_ns\":", "\"product_launch_ns\":"},
     {"\"gemm_busy_ns\":", "\"product_busy_ns\":"},
-    {"\"gemm_step_ns\":", "\"product_step_ns\":"},
     {"\"split_gemm_size\":", "\"split_products\":"},
     {"\"kind\": \"gemm_misaligned\"", "\"kind\": \"gemm_narrow\""},
     {"\"kind\": \"bmm_misaligned\"", "\"kind\": \"bmm_narrow\""},

@@ -60,7 +60,6 @@ static void begin_gemms(hr_hardware *h)
   set_missing(&h->store_share, h->bandwidth_share);
   set_missing(&h->gemm_launch_ns, h->launch_ns);
   set_missing(&h->gemm_busy_ns, gpu ? 100 : 0);
-  set_missing(&h->gemm_step_ns, gpu ? 1 : 0);
   set_missing(&h->cache_bytes_per_s, 2 * h->bandwidth_bytes_per_s * h->bandwidth_share);
   set_missing(&h->boost, gpu ? 1.05 : 0); /* a CPU has no such terms */
   set_missing(&h->burst, gpu ? 1.05 : 0);

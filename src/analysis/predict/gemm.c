@@ -263,7 +263,6 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   /* An A100 leaves k of 16 × 3 × 30,000,000 whole: 780 ms; n = 2, aligned to 4 bytes, takes 5.7 ms. */
   problem.whole_k = p->alignment < WORD_BYTES && !hardware->simt_formats[gemm->dtype];
   problem.rate_slowdown = row_slowdown(hardware, gemm, problem.element_bytes) * small_tile_slowdown(hardware, gemm);
-  problem.step_ns = hardware->gemm_step_ns;
   return problem;
 }
 

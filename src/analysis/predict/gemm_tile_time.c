@@ -89,7 +89,7 @@ static void set_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
   double steps = (double)hr_ceil_div(hr_ceil_div(problem->gemm->k, tiling->splits), problem->depth_step);
   double area = (double)tiling->tile.m * (double)tiling->tile.n, stored_ns = area * problem->slot_ns_per_stored;
   double arithmetic_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
-  tiling->slot_ns = arithmetic_ns * problem->rate_slowdown / tiling->tile.share + steps * problem->step_ns + stored_ns;
+  tiling->slot_ns = arithmetic_ns * problem->rate_slowdown / tiling->tile.share + stored_ns;
   tiling->slowdown = slowdown_of(problem, tiling->tile);
 }
 

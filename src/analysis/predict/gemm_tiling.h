@@ -25,7 +25,6 @@ typedef struct hr_tiling_problem {
   double sector_ns_per_byte;           /* of a result whose rows are parts of sectors; 0: no limit of its own */
   double split_ns;                     /* of splitting k */
   bool whole_k;                        /* without a family: k is not split */
-  double step_ns;                      /* of an aligned tile, for each step along k */
   double row_loads;                    /* times as long that reading from memory takes by the rows of B, at least 1 */
   double rate_slowdown; /* of arithmetic, by rows along k that lie far apart or by small tiles, at least 1 */
   double matrix_ns;     /* useful FLOPs at the library's rate */

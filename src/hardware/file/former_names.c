@@ -16,7 +16,6 @@ static const former_name keys[] = {
     {"vector_batched_tiles", "simt_batched_tiles"},
     {"product_launch_ns", "gemm_launch_ns"},
     {"product_busy_ns", "gemm_busy_ns"},
-    {"product_step_ns", "gemm_step_ns"},
     {"split_products", "split_gemm_size"},
 };
 
