@@ -106,107 +106,34 @@ static json_t *device_json(const hr_hardware *h)
 
 /* ---- text ---- */
 
-typedef struct text_builder {
-  char *text;
-  size_t used, size;
-  bool failed;
-} text_builder;
+#define LINE_MAX 400 /* bytes of an object or list, with its indents, that is put into a line */
 
-static void add(text_builder *to, const char *text)
+/* Puts short objects and lists without others in them into a line. Strings have no line ends. */
+static void join_lines(char *text)
 {
-  size_t length = strlen(text);
-  if (!to->failed && to->used + length >= to->size) {
-    size_t size = 2 * (to->used + length) + 256;
-    char *more = realloc(to->text, size);
-    to->failed = !more;
-    to->text = more ? more : to->text;
-    to->size = more ? size : to->size;
+  char *to = text;
+  const char *line_end = text;
+  for (const char *from = text; *from; from++) {
+    const char *end = *from == '{' || *from == '[' ? strpbrk(from + 1, "{}[]") : NULL;
+    if (end && (*end == '}' || *end == ']') && end - from < LINE_MAX)
+      line_end = end;
+    if (*from == '\n' && from < line_end) {
+      from += strspn(from, "\n ") - 1;
+      if (to[-1] == ',')
+        *to++ = ' ';
+    } else
+      *to++ = *from;
   }
-  if (!to->failed)
-    memcpy(to->text + to->used, text, length + 1);
-  to->used += to->failed ? 0 : length;
+  *to = '\0';
 }
 
-static void add_value(text_builder *to, const json_t *value)
-{
-  char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(7));
-  to->failed = to->failed || !text;
-  add(to, text ? text : "");
-  free(text);
-}
-
-static void add_list(text_builder *to, const json_t *list, const char *indent)
-{
-  size_t i;
-  json_t *row;
-  add(to, "[");
-  json_array_foreach(list, i, row)
-  {
-    add(to, i > 0 ? ",\n" : "\n");
-    add(to, indent);
-    add(to, "  ");
-    add_value(to, row);
-  }
-  add(to, "\n");
-  add(to, indent);
-  add(to, "]");
-}
-
-static bool is_list_of_objects(const json_t *value)
-{
-  return json_is_array(value) && json_is_object(json_array_get(value, 0));
-}
-
-#define MEMBERS_IN_A_LINE 8
-
-static bool is_long(const json_t *object)
-{
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)object, key, value)
-  {
-    if (is_list_of_objects(value))
-      return true;
-  }
-  return json_object_size(object) > MEMBERS_IN_A_LINE;
-}
-
-/* An object with a member a line, and in it objects of the same form; `depth` 0 or 1. */
-static void add_object(text_builder *to, const json_t *object, int depth)
-{
-  const char *key, *indent = depth > 0 ? "    " : "  ";
-  json_t *value;
-  bool first = true;
-  add(to, "{\n");
-  json_object_foreach((json_t *)object, key, value)
-  {
-    json_t *name = json_string(key);
-    add(to, first ? indent : ",\n");
-    add(to, first ? "" : indent);
-    add_value(to, name);
-    add(to, ": ");
-    json_decref(name);
-    if (is_list_of_objects(value))
-      add_list(to, value, indent);
-    else if (json_is_object(value) && depth == 0 && is_long(value))
-      add_object(to, value, depth + 1); /* "calibrated" and "sources" */
-    else
-      add_value(to, value);
-    first = false;
-  }
-  add(to, depth > 0 ? "\n  }" : "\n}\n");
-}
-
-/* One member a line, and of a list of objects one object a line; NULL without memory. */
+/* NULL without memory. */
 static char *text_of(const json_t *root)
 {
-  text_builder to = {.text = NULL};
-  add_object(&to, root, 0);
-  if (to.failed) {
-    free(to.text);
-    return NULL;
-  }
-  return to.text;
+  char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+  if (text)
+    join_lines(text);
+  return text;
 }
 
 /* ---- the file ---- */
