@@ -23,43 +23,21 @@ static int64_t tiles_of(const hr_attention *a, const hr_flash_grid *grid, int64_
   return hr_ceil_div(end, grid->tiles.keys) - first / grid->tiles.keys;
 }
 
-/* Σ ⌊(start + step · i) / divisor⌋ for i = 0 … count − 1. Terms that are `divisor` apart differ by `step`, so that
- * those of each residue are an arithmetic series. */
-static double sum_of_quotients(int64_t start, int64_t step, int64_t divisor, int64_t count)
+#define COUNTED_MAX 512 /* items of a head: of more, evenly spaced ones stand for all */
+
+static double mean_tiles(const hr_attention *a, const hr_flash_grid *grid)
 {
+  const int64_t count = hr_min64(grid->q_tiles, COUNTED_MAX);
   double sum = 0;
-  for (int64_t i = 0; i < hr_min64(divisor, count); i++) {
-    double first = (double)((start + step * i) / divisor), terms = (double)hr_ceil_div(count - i, divisor);
-    sum += terms * first + (double)step * terms * (terms - 1) / 2;
-  }
-  return sum;
-}
-
-/* Sums over the work items of a head of the K/V tiles up to the last one that an item sees, and before the first. */
-static double tiles_up_to_the_last(const hr_attention *a, const hr_flash_grid *grid)
-{
-  int64_t keys = grid->tiles.keys, rows = grid->rows, before = a->kv_len - a->q_len;
-  int64_t all = hr_ceil_div(a->kv_len, keys), others = grid->q_tiles - 1;
-  if (a->mask != HR_MASK_CAUSAL)
-    return (double)grid->q_tiles * (double)all;
-  int64_t blind = before < 0 ? hr_min64(-before / rows, others) : 0; /* items without a visible key read one tile */
-  return (double)(blind + all) + sum_of_quotients(before + (blind + 1) * rows + keys - 1, rows, keys, others - blind);
-}
-
-static double tiles_before_the_first(const hr_attention *a, const hr_flash_grid *grid)
-{
-  int64_t rows = grid->rows, first = a->kv_len - a->q_len + 1 - a->window;
-  int64_t from_start = first < 0 ? hr_min64(hr_ceil_div(-first, rows), grid->q_tiles) : 0; /* the window hides no key */
-  if (a->window == 0)
-    return 0;
-  return sum_of_quotients(first + from_start * rows, rows, grid->tiles.keys, grid->q_tiles - from_start);
+  for (int64_t i = 0; i < count; i++)
+    sum += (double)tiles_of(a, grid, (grid->q_tiles - 1) * i / hr_max64(1, count - 1));
+  return sum / (double)count;
 }
 
 hr_flash_load hr_flash_mean_load(const hr_attention *a, const hr_flash_grid *grid)
 {
-  double tiles = tiles_up_to_the_last(a, grid) - tiles_before_the_first(a, grid);
   double share = (double)grid->work_items / (double)grid->at_once;
-  return (hr_flash_load){.tiles = share * tiles / (double)grid->q_tiles, .items = share};
+  return (hr_flash_load){.tiles = share * mean_tiles(a, grid), .items = share};
 }
 
 hr_flash_load hr_flash_longest_load(const hr_attention *a, const hr_flash_grid *grid)
