@@ -255,15 +255,24 @@ typedef struct gemm_group {
 } gemm_group;
 
 static const gemm_group gemm_groups[] = {
-    {"a100-sxm4-80gb", "bf16", false, 0.055}, {"a100-sxm4-80gb", "bf16", true, 0.13},
-    {"h100-sxm", "bf16", false, 0.05},        {"h100-sxm", "bf16", true, 0.135},
-    {"h200", "bf16", false, 0.082},           {"h200", "bf16", true, 0.135},
-    {"l40s", "bf16", false, 0.082},           {"l40s", "bf16", true, 0.165},
-    {"b200", "bf16", false, 0.057},           {"b200", "bf16", true, 0.15},
-    {"v100-sxm2-32gb", "fp16", false, 0.08},  {"v100-sxm2-32gb", "fp32", false, 0.085},
-    {"a100-pcie-40gb", "fp32", false, 0.095}, {"a100-pcie-80gb", "fp32", false, 0.09},
-    {"h100-sxm", "fp32", false, 0.13},        {"l4", "fp32", false, 0.12},
-    {"v100-pcie-32gb", "fp32", false, 0.088}, {"mi210", "fp32", false, 0.20},
+    {"a100-sxm4-80gb", "bf16", false, 0.055},
+    {"a100-sxm4-80gb", "bf16", true, 0.13},
+    {"h100-sxm", "bf16", false, 0.05},
+    {"h100-sxm", "bf16", true, 0.135},
+    {"h200", "bf16", false, 0.082},
+    {"h200", "bf16", true, 0.135},
+    {"l40s", "bf16", false, 0.082},
+    {"l40s", "bf16", true, 0.165},
+    {"b200", "bf16", false, 0.06},
+    {"b200", "bf16", true, 0.15},
+    {"v100-sxm2-32gb", "fp16", false, 0.08},
+    {"v100-sxm2-32gb", "fp32", false, 0.085},
+    {"a100-pcie-40gb", "fp32", false, 0.095},
+    {"a100-pcie-80gb", "fp32", false, 0.09},
+    {"h100-sxm", "fp32", false, 0.13},
+    {"l4", "fp32", false, 0.12},
+    {"v100-pcie-32gb", "fp32", false, 0.088},
+    {"mi210", "fp32", false, 0.20},
     {"mi300x", "bf16", false, 0.11},
 };
 
