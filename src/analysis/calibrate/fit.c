@@ -35,17 +35,6 @@ typedef struct fit_work {
   double weight, done_before;
 } fit_work;
 
-static hr_status predict(fit_work *w, size_t i, double *time_ns, hr_error *error)
-{
-  hr_error why = {.status = HR_OK};
-  HR_TRY(hr_row_poll_next(w->problem->poll, error));
-  hr_status status = hr_validated_row_predict(&w->conditions, &w->rows[i], &why);
-  if (status != HR_OK)
-    return hr_fail(error, status, "%s", why.message);
-  *time_ns = w->rows[i].prediction.time_ns;
-  return HR_OK;
-}
-
 static double weight_of(const hr_fit_problem *problem, size_t i)
 {
   return problem->facts[i].part == problem->left_out ? 0 : problem->facts[i].weight;
@@ -68,11 +57,11 @@ static hr_status loss_of(fit_work *w, const hr_hardware *device, const hr_parame
   double sum = 0, prior = 0;
   w->conditions = *device;
   for (size_t i = 0; i < problem->count; i++) {
-    double time_ns;
     w->tried[i] = w->losses[i];
     if (concerns(w, p, i)) {
-      HR_TRY(predict(w, i, &time_ns, error));
-      w->tried[i] = weight_of(problem, i) * fabs(log(time_ns / problem->rows[i].measured_ns));
+      HR_TRY(hr_row_poll_next(problem->poll, error));
+      HR_TRY(hr_validated_row_predict(&w->conditions, &w->rows[i], error));
+      w->tried[i] = weight_of(problem, i) * fabs(log(w->rows[i].prediction.time_ns / w->rows[i].measured_ns));
     }
     sum += w->tried[i];
   }
@@ -174,18 +163,6 @@ static void end(fit_work *w)
   free(w->steps);
 }
 
-/* Times of the rows that a figure may concern, by a device. */
-static hr_status predict_rows(fit_work *w, const hr_hardware *device, const hr_parameter *p, double *times_ns,
-                              hr_error *error)
-{
-  w->conditions = *device;
-  for (size_t i = 0; i < w->problem->count; i++) {
-    if (concerns(w, p, i))
-      HR_TRY(predict(w, i, &times_ns[i], error));
-  }
-  return HR_OK;
-}
-
 /* The bits of rows without which a figure is not fitted; 0: any rows do. */
 static unsigned needed_bits(const hr_parameter *p)
 {
@@ -195,15 +172,16 @@ static unsigned needed_bits(const hr_parameter *p)
 static hr_status count_rows(fit_work *w, const hr_parameter *p, int64_t *rows, hr_error *error)
 {
   int64_t with_need = 0;
-  double value = hr_parameter_get(w->problem->start, p);
+  double value = hr_parameter_get(w->problem->start, p), loss;
   bool up = hr_parameter_step(p, value, CHANGE, true) <= p->figure->bounds->most;
   hr_hardware changed = *w->problem->start;
   hr_parameter_set(&changed, w->problem->start, p, hr_parameter_step(p, value, CHANGE, up));
-  HR_TRY(predict_rows(w, w->problem->start, p, w->losses, error));
-  HR_TRY(predict_rows(w, &changed, p, w->tried, error));
+  HR_TRY(loss_of(w, w->problem->start, p, &loss, error));
+  take(w, w->problem->start, loss, &loss);
+  HR_TRY(loss_of(w, &changed, p, &loss, error));
   *rows = 0;
   for (size_t i = 0; i < w->problem->count; i++) {
-    bool depends = concerns(w, p, i) && fabs(log(w->tried[i] / w->losses[i])) > CHANGE_SEEN;
+    bool depends = fabs(w->tried[i] - w->losses[i]) > CHANGE_SEEN * weight_of(w->problem, i);
     *rows += depends;
     with_need += depends && w->problem->facts[i].bits & needed_bits(p);
   }
