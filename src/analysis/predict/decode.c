@@ -110,7 +110,5 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
 hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
                             hr_error *error)
 {
-  HR_NEED(error, hardware, decode, prediction);
-  HR_TAKE(hr_decode, decode, error);
   return hr_predict_decode_by(hardware, decode, HR_FRAMEWORK_HEADROOM, prediction, error);
 }

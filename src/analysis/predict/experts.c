@@ -100,14 +100,11 @@ static const hr_hardware *device_of(const hr_hardware *hardware, const hr_expert
 
 static void add(const hr_prediction *p, hr_prediction *sum)
 {
-  const double *from[] = {&p->time_ns,      &p->low_ns,       &p->high_ns,    &p->matrix_ns,  &p->tile_ns,
-                          &p->wave_ns,      &p->alignment_ns, &p->memory_ns,  &p->launch_ns,  &p->pair_ns,
-                          &p->reduction_ns, &p->clock_ns,     &p->exposed_ns, &p->rounding_ns};
-  double *to[] = {&sum->time_ns,      &sum->low_ns,       &sum->high_ns,    &sum->matrix_ns,  &sum->tile_ns,
-                  &sum->wave_ns,      &sum->alignment_ns, &sum->memory_ns,  &sum->launch_ns,  &sum->pair_ns,
-                  &sum->reduction_ns, &sum->clock_ns,     &sum->exposed_ns, &sum->rounding_ns};
-  for (size_t i = 0; i < sizeof from / sizeof *from; i++)
-    *to[i] += *from[i];
+  sum->time_ns += p->time_ns, sum->low_ns += p->low_ns, sum->high_ns += p->high_ns;
+  sum->matrix_ns += p->matrix_ns, sum->tile_ns += p->tile_ns, sum->wave_ns += p->wave_ns;
+  sum->alignment_ns += p->alignment_ns, sum->memory_ns += p->memory_ns, sum->launch_ns += p->launch_ns;
+  sum->pair_ns += p->pair_ns, sum->reduction_ns += p->reduction_ns, sum->clock_ns += p->clock_ns;
+  sum->exposed_ns += p->exposed_ns, sum->rounding_ns += p->rounding_ns;
 }
 
 hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *call, hr_framework framework,

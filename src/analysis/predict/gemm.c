@@ -126,7 +126,8 @@ static int64_t gemv_alignment(const hr_gemm *gemm, const hr_prediction *p)
   return hr_min64(matrix, hr_min64(p->k_alignment, p->m_alignment));
 }
 
-/* A GEMM of one row or column: only reading the large operand counts. Returns the time without the launch. */
+/* A GEMM of one row or column: only reading the large operand counts. Returns the time without the launch. `vector` has
+ * the terms that do not depend on tiles. */
 static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr_prediction *p, hr_prediction *vector)
 {
   double rate = hardware->dense_flops_per_s[HR_FP32] * GEMV_RATE_SHARE;
@@ -134,16 +135,10 @@ static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr
     return INFINITY;
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
   double misaligned = gemm->batch > 1 ? GEMV_BATCHED_MISALIGNED_SHARE : GEMV_MISALIGNED_SHARE;
-  double memory_ns = gemv_alignment(gemm, p) < HR_TMA_BYTES ? p->memory_ns / misaligned : p->memory_ns;
-  *vector = (hr_prediction){.matrix_ns = p->matrix_ns,
-                            .tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0),
-                            .memory_ns = memory_ns,
-                            .launch_ns = p->launch_ns,
-                            .m_alignment = p->m_alignment,
-                            .n_alignment = p->n_alignment,
-                            .k_alignment = p->k_alignment,
-                            .alignment = p->alignment};
-  double compute_ns = vector->matrix_ns + vector->tile_ns, busy_ns = hr_overlap(compute_ns, memory_ns);
+  vector->launch_ns = p->launch_ns;
+  vector->tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0);
+  vector->memory_ns = gemv_alignment(gemm, p) < HR_TMA_BYTES ? p->memory_ns / misaligned : p->memory_ns;
+  double compute_ns = vector->matrix_ns + vector->tile_ns, busy_ns = hr_overlap(compute_ns, vector->memory_ns);
   vector->exposed_ns = busy_ns - compute_ns;
   return busy_ns;
 }
@@ -291,10 +286,10 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   problem.loaded_bytes = loaded_bytes;
   problem.row_loads = row_loads(hardware, gemm, (double)problem.element_bytes, loaded_bytes);
   hr_tiling tiling = hr_best_tiling(&problem);
+  hr_prediction vector = p;
   set_tiling(&problem, &tiling, &p);
   p.launch_ns = launch_ns(&problem, &tiling);
   double busy_ns = tiling.busy_ns;
-  hr_prediction vector;
   double vector_ns = gemv_ns(hardware, gemm, &p, &vector);
   if (vector_ns < busy_ns) {
     p = vector;

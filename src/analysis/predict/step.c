@@ -93,17 +93,15 @@ hr_status hr_fill_step_near(const hr_subject *subject, hr_known_operator *known,
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error)
 {
-  const hr_subject subject = {.model = model, .workload = workload, .hardware = hardware};
   HR_TRY(hr_hardware_check(hardware, error));
-  return fill(&subject, false, NULL, step, error);
+  return fill(&(hr_subject){.model = model, .workload = workload, .hardware = hardware}, false, NULL, step, error);
 }
 
 hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                              hr_step *step, hr_error *error)
 {
-  const hr_subject subject = {.model = model, .workload = workload, .hardware = hardware};
   HR_TRY(hr_hardware_check(hardware, error));
-  return fill(&subject, true, NULL, step, error);
+  return fill(&(hr_subject){.model = model, .workload = workload, .hardware = hardware}, true, NULL, step, error);
 }
 
 /* ---- many layouts of one model ---- */
