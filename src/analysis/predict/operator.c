@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "hardware/hardware.h"
 #include "model/layers/frameworks.h"
+#include "model/operators/framework.h"
 #include "shape/kv_format.h"
 
 #include <headroom/experimental/collective.h>
@@ -91,17 +92,7 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
   case HR_OP_ACTIVATION:
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION: return hardware->activation_share;
-  case HR_OP_EMBEDDING_NORM:
-  case HR_OP_ATTENTION_NORM:
-  case HR_OP_RANK_NORM:
-  case HR_OP_X_NORM:
-  case HR_OP_INDEX_NORM:
-  case HR_OP_QK_NORM:
-  case HR_OP_ATTENTION_POST_NORM:
-  case HR_OP_MLP_NORM:
-  case HR_OP_MLP_POST_NORM:
-  case HR_OP_FINAL_NORM: return hardware->norm_share;
-  default: return hardware->bandwidth_share;
+  default: return hr_is_norm(op->id) ? hardware->norm_share : hardware->bandwidth_share;
   }
 }
 

@@ -85,7 +85,7 @@ static kernel_cost eager_optimizer(double element)
 
 #define EAGER_ATTENTION_KERNELS 4 /* K and V into the cache, the call, heads side by side again */
 
-static bool is_norm(hr_operator_id id)
+bool hr_is_norm(hr_operator_id id)
 {
   switch (id) {
   case HR_OP_EMBEDDING_NORM:
@@ -141,9 +141,9 @@ static kernel_cost eager_cost(const hr_model *model, const hr_workload *workload
 {
   double element = (double)hr_dtype_bytes(workload->dtype);
   const hr_layer_group *layer = hr_model_main_group(model);
-  if (is_norm(op->id) && model->norm == HR_NORM_RMS)
+  if (hr_is_norm(op->id) && model->norm == HR_NORM_RMS)
     return eager_rms_norm;
-  if (is_norm(op->id))
+  if (hr_is_norm(op->id))
     return op->pass == HR_PASS_DGRAD ? eager_layer_norm_backward : one_kernel;
   switch (op->id) {
   case HR_OP_ROTARY: return eager_rotary_cost(&layer->attention, workload->framework, op->pass);
@@ -211,7 +211,7 @@ static void take_transformers_attention(const hr_workload *workload, hr_operator
 /* Rows over which eager mode sums the gradients of a LayerNorm's weights. */
 static int64_t summed_rows(const hr_model *model, const hr_workload *workload, const hr_operator *op)
 {
-  bool summed = is_norm(op->id) && op->pass == HR_PASS_DGRAD && model->norm != HR_NORM_RMS &&
+  bool summed = hr_is_norm(op->id) && op->pass == HR_PASS_DGRAD && model->norm != HR_NORM_RMS &&
                 hr_framework_kernels(workload->framework) == HR_FRAMEWORK_EAGER && op->columns > 0;
   return summed ? op->bytes / (NORM_BACKWARD_MOVES * (int64_t)hr_dtype_bytes(workload->dtype) * op->columns) : 0;
 }
