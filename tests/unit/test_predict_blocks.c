@@ -2,7 +2,6 @@
 /* Predicted attention and decode calls of Headroom's kernels for GPUs, whose tiles and thread blocks are known. */
 #include "test.h"
 
-#include "analysis/predict/flash_schedule.h"
 #include "analysis/predict/terms.h"
 #include "hardware/hardware.h"
 
@@ -182,7 +181,7 @@ static void the_mean_load_is_that_of_all_work_items_counted(void **state)
 }
 
 /* A counted loop over its 2^40 / 192 Q tiles would take minutes. Without a mask each reads all of K. */
-static void the_mean_load_of_the_longest_call_is_a_formula(void **state)
+static void the_mean_load_of_the_longest_call_is_that_of_some_items(void **state)
 {
   (void)state;
   hr_attention a = prefill_of(INT64_C(1) << 40, 1, 64, HR_MASK_NONE);
@@ -317,7 +316,7 @@ int main(void)
       cmocka_unit_test(the_last_worker_of_attention_ends_a_quarter_of_an_item_late),
       cmocka_unit_test(items_of_one_length_come_in_turn),
       cmocka_unit_test(the_mean_load_is_that_of_all_work_items_counted),
-      cmocka_unit_test(the_mean_load_of_the_longest_call_is_a_formula),
+      cmocka_unit_test(the_mean_load_of_the_longest_call_is_that_of_some_items),
       cmocka_unit_test(attention_on_hopper_takes_its_tiles_and_items),
       cmocka_unit_test(short_attention_on_hopper_has_its_own_share),
       cmocka_unit_test(kernels_of_servers_pack_heads_and_wait_for_keys),
