@@ -173,13 +173,8 @@ hr_status hr_device_figures_check(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-/* A number of a device by its name. */
-typedef struct named_number {
-  const hr_device_figure *figure;
-  size_t index;
-} named_number;
-
-static hr_status find_number(const hr_hardware *hardware, const char *name, named_number *number, hr_error *error)
+static hr_status find_number(const hr_hardware *hardware, const char *name, const hr_device_figure **found,
+                             size_t *index, hr_error *error)
 {
   char own[64];
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
@@ -189,7 +184,7 @@ static hr_status find_number(const hr_hardware *hardware, const char *name, name
       hr_device_figure_name(figure, at, own, sizeof own);
       if (strcmp(own, name) != 0)
         continue;
-      *number = (named_number){figure, at};
+      *found = figure, *index = at;
       return HR_OK;
     }
   }
@@ -200,18 +195,20 @@ static hr_status find_number(const hr_hardware *hardware, const char *name, name
 hr_status hr_hardware_number(const hr_hardware *hardware, const char *figure, double *value, hr_error *error)
 {
   HR_NEED(error, hardware, figure, value);
-  named_number found;
-  HR_TRY(find_number(hardware, figure, &found, error));
-  *value = hr_device_figure_get(hardware, found.figure, found.index);
+  const hr_device_figure *found;
+  size_t index;
+  HR_TRY(find_number(hardware, figure, &found, &index, error));
+  *value = hr_device_figure_get(hardware, found, index);
   return HR_OK;
 }
 
 hr_status hr_hardware_set_number(hr_hardware *hardware, const char *figure, double value, hr_error *error)
 {
   HR_NEED(error, hardware, figure);
-  named_number found;
-  HR_TRY(find_number(hardware, figure, &found, error));
-  HR_TRY(check_number(found.figure, found.index, value, error));
-  hr_device_figure_set(hardware, found.figure, found.index, value);
+  const hr_device_figure *found;
+  size_t index;
+  HR_TRY(find_number(hardware, figure, &found, &index, error));
+  HR_TRY(check_number(found, index, value, error));
+  hr_device_figure_set(hardware, found, index, value);
   return HR_OK;
 }

@@ -37,18 +37,12 @@ static double percentile(const ratio *sorted, size_t count, double share)
   return sorted[below].ratio + (sorted[above].ratio - sorted[below].ratio) * (at - (double)below);
 }
 
-/* HR_DTYPE_COUNT of other rows than GEMMs. */
-static hr_dtype gemm_dtype(const hr_validated_row *row)
-{
-  bool gemm = row->kind == HR_INTERVAL_GEMM || row->kind == HR_INTERVAL_GEMM_MISALIGNED ||
-              row->kind == HR_INTERVAL_BMM || row->kind == HR_INTERVAL_BMM_MISALIGNED;
-  return gemm ? row->gemm.dtype : HR_DTYPE_COUNT;
-}
-
 /* The number format that a row's intervals are of: GEMMs of 32 bits and more have kernels of their own. */
 static hr_dtype format_of(const hr_validated_row *row)
 {
-  return hr_dtype_bytes(gemm_dtype(row)) >= 4 ? gemm_dtype(row) : HR_DTYPE_COUNT;
+  bool gemm = row->kind == HR_INTERVAL_GEMM || row->kind == HR_INTERVAL_GEMM_MISALIGNED ||
+              row->kind == HR_INTERVAL_BMM || row->kind == HR_INTERVAL_BMM_MISALIGNED;
+  return gemm && hr_dtype_bytes(row->gemm.dtype) >= 4 ? row->gemm.dtype : HR_DTYPE_COUNT;
 }
 
 /* `half`: of every second row of a kind, whatever its format. */
@@ -150,7 +144,7 @@ static bool interval_covers(const hr_hardware *hardware, const hr_validated_row 
 {
   double factor = row->measured_ns / row->prediction.time_ns, band = 1 + hardware->error_band;
   const hr_interval *interval =
-      hr_interval_for(hardware, hr_validated_row_interval(row), gemm_dtype(row), row->prediction.time_ns);
+      hr_interval_for(hardware, hr_validated_row_interval(row), format_of(row), row->prediction.time_ns);
   if (interval)
     return factor >= interval->low && factor <= interval->high;
   return factor >= 1 / band && factor <= band;

@@ -117,11 +117,11 @@ static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attent
   cost.block_ns += cost.element_ns * (double)hr_max64(a->qk_dim, a->v_dim);
   if (a->window > 0 && cost.window_launch_ns > 0)
     cost.launch_ns = cost.window_launch_ns;
-  if (cost.share == 0 && framework != HR_FRAMEWORK_HEADROOM && hr_dtype_bytes(a->dtype) == 1)
-    cost.share = share.fp8_share;
-  if (cost.share == 0 && framework == HR_FRAMEWORK_HEADROOM)
-    cost.share = share.headroom_share;
-  if (cost.share == 0 && a->mask == HR_MASK_NONE && share.full_share > 0)
+  if (cost.share == 0)
+    cost.share = framework == HR_FRAMEWORK_HEADROOM ? share.headroom_share
+                 : hr_dtype_bytes(a->dtype) == 1    ? share.fp8_share
+                                                    : 0;
+  if (cost.share == 0 && a->mask == HR_MASK_NONE)
     cost.share = share.full_share;
   if (cost.share == 0)
     cost.share = share.forward_share * (cost.forward_share > 0 ? cost.forward_share : 1);

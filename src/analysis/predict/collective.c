@@ -111,12 +111,8 @@ static void finish(const hr_hardware *hardware, const hr_collective *part, hr_pa
   hr_prediction p = {.launch_ns = local.latency_ns + network.latency_ns,
                      .memory_ns = fmax(local.transfer_ns, network.transfer_ns)};
   bool by_network = network.transfer_ns > local.transfer_ns;
-  double sent = hr_collective_sent(part, part->devices);
-  double link = link_bytes_per_s(hardware);
-  if (by_network) {
-    sent = network.transfer_ns;
-    link = 1e9;
-  }
+  double sent = by_network ? network.transfer_ns : hr_collective_sent(part, part->devices);
+  double link = by_network ? 1e9 : link_bytes_per_s(hardware);
   hr_prediction_finish(hardware, p.memory_ns, sent, link > 0 ? link : INFINITY, &p);
   double band = fmax(local.error_band, network.error_band);
   p.low_ns = p.time_ns / (1 + band);

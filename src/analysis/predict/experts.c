@@ -91,9 +91,7 @@ static const hr_hardware *device_of(const hr_hardware *hardware, const hr_expert
   if (!(cost->routing_ns > 0))
     return hardware;
   *other = *hardware;
-  hr_server_cost *of = framework == HR_FRAMEWORK_TRTLLM ? &other->trtllm
-                       : framework == HR_FRAMEWORK_VLLM ? &other->vllm
-                                                        : &other->sglang;
+  hr_server_cost *of = (hr_server_cost *)hr_server_cost_of(other, framework);
   of->experts = *cost, of->experts_8bit = (hr_expert_cost){0};
   return other;
 }
