@@ -138,7 +138,7 @@ static hr_status fit_all(calibration *c, hr_error *error)
 
 /* ---- held-out rows ---- */
 
-/* Fits to the other parts, and predicts the rows of this one. */
+/* Fits to the other parts, and predicts the rows of this one again. */
 static hr_status hold_out(calibration *c, int64_t part, hr_error *error)
 {
   hr_hardware fitted;
@@ -151,31 +151,18 @@ static hr_status hold_out(calibration *c, int64_t part, hr_error *error)
   return HR_OK;
 }
 
-/* A validation of the same rows whose predictions hold_out() replaces. */
-static hr_status begin_held_out(calibration *c, hr_error *error)
-{
-  hr_validation *held = calloc(1, sizeof *held);
-  c->result->held_out = held;
-  if (held)
-    held->rows = malloc(c->problem.count * sizeof *held->rows);
-  if (!held || !held->rows)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", c->problem.count);
-  held->row_count = c->problem.count;
-  memcpy(held->rows, c->problem.rows, held->row_count * sizeof *held->rows);
-  return HR_OK;
-}
-
 static hr_status run(calibration *c, hr_error *error)
 {
   hr_validation *fitted = NULL;
+  const hr_validated_row *rows = c->problem.rows;
+  const size_t count = c->problem.count;
   describe_rows(c);
   HR_TRY(choose_figures(c, error));
   HR_TRY(fit_all(c, error));
-  HR_TRY(begin_held_out(c, error));
+  HR_TRY(hr_validate_rows_polled(&c->start, rows, count, c->problem.poll, &c->result->held_out, error));
   for (int64_t part = 1; part <= c->result->folds; part++)
     HR_TRY(hold_out(c, part, error));
-  HR_TRY(
-      hr_validate_rows_polled(c->result->hardware, c->problem.rows, c->problem.count, c->problem.poll, &fitted, error));
+  HR_TRY(hr_validate_rows_polled(c->result->hardware, rows, count, c->problem.poll, &fitted, error));
   hr_status status = hr_validation_sum_up(c->result->held_out, error);
   if (status == HR_OK)
     status = hr_calibrate_sum_up(c->before, fitted, c->result, error);

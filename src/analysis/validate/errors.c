@@ -125,6 +125,8 @@ hr_status hr_validation_sum_up(hr_validation *v, hr_error *error)
   size_t n = v->row_count;
   double *numbers = malloc(3 * n * sizeof *numbers);
   group_rows g = {.rows = malloc(n * sizeof *g.rows), .times = malloc(n * sizeof *g.times)};
+  free(v->groups);
+  v->group_count = v->worst_count = 0;
   v->groups = calloc(HR_INTERVAL_KIND_COUNT * (SIZE_COUNT + 1) + 1, sizeof *v->groups);
   bool enough = numbers && g.rows && g.times && v->groups;
   if (enough) {

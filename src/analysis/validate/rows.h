@@ -54,7 +54,7 @@ void hr_validation_skip(hr_validation *validation, const char *unit, int64_t num
 hr_status hr_validation_add(hr_validation *validation, size_t *capacity, hr_hardware *hardware, hr_validated_row *row,
                             const char *unit, hr_error *error);
 
-/** Fills groups and worst rows from the rows. HR_ERROR_OUT_OF_MEMORY. */
+/** Fills groups and worst rows from the rows, again after these changed. HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_validation_sum_up(hr_validation *validation, hr_error *error);
 
 #endif
