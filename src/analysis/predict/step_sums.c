@@ -135,11 +135,11 @@ static double layer_stretch(int64_t layers, int64_t stages)
 }
 
 /* The slowest stage decides how long they take. */
-static hr_part_times stretched(const hr_part_times *times, double stretch)
+static double stretched_ns(const hr_part_times *times, double stretch, const hr_workload *workload)
 {
   hr_part_times all = *times;
   all.layers *= stretch;
-  return all;
+  return hr_all_microbatches_ns(&all, workload);
 }
 
 static void add_microbatches(const hr_subject *subject, const hr_step_sums *sums, hr_step_about *about)
@@ -148,18 +148,16 @@ static void add_microbatches(const hr_subject *subject, const hr_step_sums *sums
   const hr_part_times *parts = sums->parts;
   int64_t layers = hr_model_layers(subject->model);
   double stretch = layer_stretch(layers, workload->pipeline_stages);
-  const hr_part_times times = stretched(&parts[HR_STEP_EXPECTED], stretch),
-                      low = stretched(&parts[HR_STEP_LOWEST], stretch),
-                      high = stretched(&parts[HR_STEP_HIGHEST], stretch),
-                      communication = stretched(&sums->communication, stretch);
+  hr_part_times times = parts[HR_STEP_EXPECTED];
+  times.layers *= stretch;
   about->layer_time_ns = parts[HR_STEP_EXPECTED].layers / (double)layers;
   about->logit_time_ns = times.before + times.behind;
   about->microbatch_time_ns = microbatch_ns_of(&times);
   about->stage_time_ns = slowest_stage_ns(&times, workload);
   about->time_ns = hr_all_microbatches_ns(&times, workload);
-  about->communication_ns = hr_all_microbatches_ns(&communication, workload);
-  about->low_ns = hr_all_microbatches_ns(&low, workload);
-  about->high_ns = hr_all_microbatches_ns(&high, workload);
+  about->communication_ns = stretched_ns(&sums->communication, stretch, workload);
+  about->low_ns = stretched_ns(&parts[HR_STEP_LOWEST], stretch, workload);
+  about->high_ns = stretched_ns(&parts[HR_STEP_HIGHEST], stretch, workload);
 }
 
 /* ---- the host ---- */
