@@ -487,7 +487,8 @@ static void kernels_of_a_decode_step_wait_or_are_parts_of_others(void **state)
   hr_workload workload = hr_workload_default(&model);
   hr_error error;
   workload.phase = HR_PHASE_DECODE, workload.batch = 1, workload.framework = HR_FRAMEWORK_HEADROOM;
-  assert_ok(hr_fill_step_apart(&h200, &model, &workload, &step, &error), error);
+  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &h200};
+  assert_ok(hr_fill_step_of(&subject, true, NULL, &step, &error), error);
   for (size_t i = 0; i < step.operators.count; i++) {
     hr_prediction alone;
     assert_ok(hr_predict_operator(&h200, &step.operators.items[i], &alone, &error), error);
@@ -514,7 +515,8 @@ static void one_kernel_runs_a_decode_step_of_a_dense_model_on_hopper(void **stat
   workload.phase = HR_PHASE_DECODE, workload.batch = 1, workload.context = 2048;
   workload.framework = HR_FRAMEWORK_HEADROOM;
   assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
-  assert_ok(hr_fill_step_apart(&h200, &model, &workload, &apart, &error), error);
+  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &h200};
+  assert_ok(hr_fill_step_of(&subject, true, NULL, &apart, &error), error);
   assert_true(step.about.time_ns < apart.about.time_ns);
   assert_false(of_step(&apart, HR_OP_LINEAR_PROJECTION)->persistent);
   assert_true(of_step(&step, HR_OP_LINEAR_PROJECTION)->persistent);

@@ -161,26 +161,22 @@ hr_status hr_predict_communication(const hr_hardware *hardware, const hr_operato
                                    hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, op, collective, prediction);
-  hr_collective c = hr_collective_default(), low_latency;
+  hr_collective c = hr_collective_default();
   c.kind = op->collective, c.devices = op->devices, c.stride = op->stride, c.bytes = op->bytes;
-  c.library = hr_predict_library(op->framework);
-  if (op->served && op->framework == HR_FRAMEWORK_COMPILED)
-    c.library = HR_LIBRARY_SERVERS;
-  c.copies = op->copies;
   const bool deepep = op->copies > 0 && hr_is_server(op->framework);
-  if (deepep)
-    c.library = of_server(HR_LIBRARY_DEEPEP_TRTLLM, op->framework);
+  c.copies = op->copies;
+  c.library = op->served && op->framework == HR_FRAMEWORK_COMPILED ? HR_LIBRARY_SERVERS
+              : deepep                                             ? of_server(HR_LIBRARY_DEEPEP_TRTLLM, op->framework)
+                                                                   : hr_predict_library(op->framework);
+  hr_collective low_latency = c, nccl = c;
+  low_latency.library = of_server(HR_LIBRARY_DEEPEP_LL_TRTLLM, op->framework);
+  nccl.library = HR_LIBRARY_NCCL;
   hr_prediction p, other;
   HR_TRY(hr_predict_collective(hardware, &c, &p, error));
-  if (deepep) {
-    low_latency = c;
-    low_latency.library = of_server(HR_LIBRARY_DEEPEP_LL_TRTLLM, op->framework);
+  if (deepep)
     HR_TRY(hr_predict_collective(hardware, &low_latency, &other, error));
-    if (other.time_ns < p.time_ns)
-      c = low_latency, p = other;
-  }
-  hr_collective nccl = c;
-  nccl.library = HR_LIBRARY_NCCL;
+  if (deepep && other.time_ns < p.time_ns)
+    c = low_latency, p = other;
   HR_TRY(hr_predict_collective(hardware, &nccl, &other, error));
   *collective = other.time_ns == p.time_ns ? nccl : c; /* the library calls NCCL, or has no figures */
   *prediction = p;

@@ -69,10 +69,12 @@ static void sum_all(const hr_subject *subject, hr_step *step)
   hr_describe_step(subject, &sums, &step->about);
 }
 
-/* `apart`: never as one kernel. `known` may be NULL; a step of one kernel has no operators in common with those that
- * have many. */
-static hr_status fill(const hr_subject *subject, bool apart, hr_known_operator *known, hr_step *step, hr_error *error)
+/* A step of one kernel has no operators in common with those that have many. */
+hr_status hr_fill_step_of(const hr_subject *subject, bool apart, hr_known_operator *known, hr_step *step,
+                          hr_error *error)
 {
+  if (!known)
+    HR_TRY(hr_hardware_check(subject->hardware, error));
   HR_TRY(hr_operators_list(subject->model, subject->workload, &step->operators, error));
   if (!apart && hr_predict_persists(subject->hardware, subject->model, subject->workload))
     hr_persist_operators(&step->operators);
@@ -85,23 +87,11 @@ static hr_status fill(const hr_subject *subject, bool apart, hr_known_operator *
   return HR_OK;
 }
 
-hr_status hr_fill_step_near(const hr_subject *subject, hr_known_operator *known, hr_step *step, hr_error *error)
-{
-  return fill(subject, false, known, step, error);
-}
-
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error)
 {
-  HR_TRY(hr_hardware_check(hardware, error));
-  return fill(&(hr_subject){.model = model, .workload = workload, .hardware = hardware}, false, NULL, step, error);
-}
-
-hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                             hr_step *step, hr_error *error)
-{
-  HR_TRY(hr_hardware_check(hardware, error));
-  return fill(&(hr_subject){.model = model, .workload = workload, .hardware = hardware}, true, NULL, step, error);
+  const hr_subject subject = {.model = model, .workload = workload, .hardware = hardware};
+  return hr_fill_step_of(&subject, false, NULL, step, error);
 }
 
 /* ---- many layouts of one model ---- */

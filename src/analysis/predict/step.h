@@ -45,16 +45,14 @@ double hr_hidden_ns(const hr_hardware *hardware, hr_phase phase, const hr_operat
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error);
 
-/** The same with kernels apart, as they are measured one by one. */
-hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                             hr_step *step, hr_error *error);
-
 /** What hr_predict_step() says of a training step whose device, model and workload have been checked. Takes what
  *  `microbatch` knows, and adds what it lacks; its zeros know nothing. */
 hr_status hr_time_step(const hr_subject *subject, hr_microbatch *microbatch, hr_step_about *about, hr_error *error);
 
-/** hr_fill_step() without libraries, on a device that has been checked. Takes the predictions of operators that `known`
- *  has, HR_KNOWN_OPERATORS of the device and phase, and adds others; its zeros know nothing. NULL: hr_fill_step(). */
-hr_status hr_fill_step_near(const hr_subject *subject, hr_known_operator *known, hr_step *step, hr_error *error);
+/** hr_fill_step(); `apart`: with kernels apart, as they are measured one by one. `known`: without libraries, on a device
+ *  that has been checked. Takes the predictions of operators that it has, HR_KNOWN_OPERATORS of the device and phase, and
+ *  adds others; its zeros know nothing; NULL: there are none. */
+hr_status hr_fill_step_of(const hr_subject *subject, bool apart, hr_known_operator *known, hr_step *step,
+                          hr_error *error);
 
 #endif

@@ -154,8 +154,9 @@ const hr_interval *hr_interval_for(const hr_hardware *hardware, hr_interval_kind
   return NULL;
 }
 
-static void set_interval(const hr_interval *interval, hr_prediction *prediction)
+static void set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype, hr_prediction *prediction)
 {
+  const hr_interval *interval = hr_interval_for(hardware, kind, dtype, prediction->time_ns);
   if (!interval)
     return;
   prediction->low_ns = prediction->time_ns * interval->low;
@@ -164,13 +165,12 @@ static void set_interval(const hr_interval *interval, hr_prediction *prediction)
 
 void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_prediction *prediction)
 {
-  set_interval(hr_interval_for(hardware, kind, HR_DTYPE_COUNT, prediction->time_ns), prediction);
+  set_interval(hardware, kind, HR_DTYPE_COUNT, prediction);
 }
 
 void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction)
 {
-  hr_interval_kind kind = hr_interval_kind_of(gemm, prediction);
-  set_interval(hr_interval_for(hardware, kind, gemm->dtype, prediction->time_ns), prediction);
+  set_interval(hardware, hr_interval_kind_of(gemm, prediction), gemm->dtype, prediction);
 }
 
 hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction)

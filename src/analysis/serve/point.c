@@ -37,7 +37,7 @@ static hr_status predict(hr_serve_state *state, const hr_serve_layout *layout, h
   workload.sequence = workload.context = tokens;
   workload.batch = decodes ? hr_serve_stage_batch(state, batch) : batch;
   const hr_subject subject = {.model = state->model, .workload = &workload, .hardware = state->hardware};
-  HR_TRY(hr_fill_step_near(&subject, known, state->step, error));
+  HR_TRY(hr_fill_step_of(&subject, false, known, state->step, error));
   *time = (hr_serve_time){about->time_ns, about->low_ns, about->high_ns, 1};
   if (workload.pipeline_stages == 1)
     return HR_OK;

@@ -152,7 +152,8 @@ static hr_status list_rows(void *context, const hr_workload *workload, hr_error 
   layer->workload = *workload;
   layer->count = 0;
   layer->flops = 0;
-  HR_TRY(hr_fill_step_apart(l->hardware, &l->model, &layer->workload, &l->step, error));
+  const hr_subject subject = {.model = &l->model, .workload = &layer->workload, .hardware = l->hardware};
+  HR_TRY(hr_fill_step_of(&subject, true, NULL, &l->step, error));
   for (size_t i = 0; i < l->step.operators.count; i++) {
     const hr_operator *op = &l->step.operators.items[i];
     if (!op->in_layer)

@@ -196,21 +196,17 @@ hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_
   for (size_t i = 0; i < ROWS; i++)
     most += (size_t)design[i].gpu;
   placed *list = calloc(most, sizeof *list);
-  hr_point *found = calloc(most, sizeof *found);
-  for (size_t i = 0; i < ROWS && list; i++)
+  hr_point *found = list ? calloc(most, sizeof *found) : NULL;
+  for (size_t i = 0; i < ROWS && found; i++)
     used += fill_row(hardware, i, list + used);
-  if (list)
+  if (found)
     qsort(list, used, sizeof *list, hr_compare_numbers);
-  for (size_t i = 0; i < used && list && found; i++)
+  for (size_t i = 0; i < used; i++)
     found[i] = list[i].point;
-  bool enough = list && found;
   free(list);
-  if (!enough) {
-    free(found);
+  if (!found)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu points", most);
-  }
-  *points = found;
-  *count = used;
+  *points = found, *count = used;
   return HR_OK;
 }
 
