@@ -144,7 +144,7 @@ typedef struct hr_server_cost {
  *  the rate of the best class. */
 #define HR_ALIGNMENT_CLASS_ROWS(X, list, count)                                                               \
   X(list, count, int64_t, bytes, NEEDED, ALIGNMENT)                          /* a power of two */             \
-  X(list, count, double, gemm_share, FIT_BUT_LAST(GEMMS, NEEDED), SHARE)     /* in tiles of 128 × 256 */     \
+  X(list, count, double, gemm_share, FIT_BUT_LAST(GEMMS, NEEDED), SHARE)     /* plain ones */                 \
   X(list, count, double, bmm_share, FIT_BUT_LAST(GEMMS, NEEDED), SHARE)      /* the same for batched GEMMs */ \
   X(list, count, double, result_share, FIT_BUT_LAST(GEMMS, OPTIONAL), SHARE) /* the result alone is; 0: gemm_share */
 typedef struct hr_alignment_class {

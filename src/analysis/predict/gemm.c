@@ -62,10 +62,8 @@ static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t b
   return &hardware->alignments[i];
 }
 
-/* Sets the alignments of a prediction and returns the share of full speed at that alignment, which is the reference
- * tile's; *by_edge: smaller tiles lose more. */
-static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p,
-                             bool *by_edge)
+/* Sets the alignments of a prediction and returns the share of full speed at that alignment. */
+static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p)
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   p->m_alignment = alignment_of(gemm->m, bytes);
@@ -75,18 +73,14 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
                               operand_alignment(hr_gemm_b(gemm), false, bytes));
   int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
   p->alignment = hr_min64(operands, stored);
-  *by_edge = false;
   if (hardware->alignment_count == 0 || hardware->simt_formats[gemm->dtype])
     return 1;
-  if (batched) {
-    *by_edge = true;
+  if (batched)
     return class_of(hardware, p->alignment)->bmm_share;
-  }
   double share = class_of(hardware, operands)->gemm_share;
   if (operands < HR_TMA_BYTES)
     return share;
   const hr_alignment_class *result = class_of(hardware, stored);
-  *by_edge = true;
   return fmin(share, result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
@@ -128,8 +122,11 @@ static int64_t gemv_alignment(const hr_gemm *gemm, const hr_prediction *p)
 
 /* A GEMM of one row or column: only reading the large operand counts. Returns the time without the launch. `vector` has
  * the terms that do not depend on tiles. */
-static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr_prediction *p, hr_prediction *vector)
+static double gemv_ns(const hr_tiling_problem *problem, const hr_tiling *tiling, bool batched, const hr_prediction *p,
+                      hr_prediction *vector)
 {
+  const hr_hardware *hardware = problem->hardware;
+  const hr_gemm *gemm = problem->gemm;
   double rate = hardware->dense_flops_per_s[HR_FP32] * GEMV_RATE_SHARE;
   if (hr_min64(gemm->m, gemm->n) > 1 || !(rate > 0))
     return INFINITY;
@@ -137,7 +134,11 @@ static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr
   double misaligned = gemm->batch > 1 ? GEMV_BATCHED_MISALIGNED_SHARE : GEMV_MISALIGNED_SHARE;
   vector->launch_ns = p->launch_ns;
   vector->tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0);
-  vector->memory_ns = gemv_alignment(gemm, p) < HR_TMA_BYTES ? p->memory_ns / misaligned : p->memory_ns;
+  hr_tiling read = *tiling; /* a plain one does not split k */
+  read.splits = batched ? hr_max_splits(problem, tiling) : 1;
+  vector->memory_ns = hr_tiling_memory_ns(problem, &read);
+  if (gemv_alignment(gemm, p) < HR_TMA_BYTES)
+    vector->memory_ns /= misaligned;
   double compute_ns = vector->matrix_ns + vector->tile_ns, busy_ns = hr_overlap(compute_ns, vector->memory_ns);
   vector->exposed_ns = busy_ns - compute_ns;
   return busy_ns;
@@ -271,11 +272,9 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 
   hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->gemm_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
-  bool by_edge;
-  double share = set_alignments(hardware, gemm, batched, &p, &by_edge);
+  double share = set_alignments(hardware, gemm, batched, &p);
   hr_tiling_problem problem = make_problem(hardware, gemm, batched, rate, &p);
   problem.alignment_share = share;
-  problem.by_edge = by_edge;
   set_family(gemm, &p, &problem);
   const bool at_limit = problem.family && problem.family->misaligned;
   problem.highest_clock = at_limit ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
@@ -290,7 +289,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   set_tiling(&problem, &tiling, &p);
   p.launch_ns = launch_ns(&problem, &tiling);
   double busy_ns = tiling.busy_ns;
-  double vector_ns = gemv_ns(hardware, gemm, &p, &vector);
+  double vector_ns = gemv_ns(&problem, &tiling, batched, &p, &vector);
   if (vector_ns < busy_ns) {
     p = vector;
     busy_ns = vector_ns;

@@ -8,24 +8,8 @@
 
 #include <math.h>
 
-/* The tile that alignment shares refer to. */
-#define REFERENCE_TILE_M 128.0
-#define REFERENCE_TILE_N 256.0
 /* A burst: the clock falls to the settled one as calls approach this time. */
 #define BURST_NS 1e6
-
-/* Misaligned rows need narrow loads or stores, which then bound a tile: its time grows with its edge instead of its
- * area, so small tiles lose more. Plain GEMMs with misaligned operands lose the same share with every tile
- * (docs/notes/prediction.md). */
-static double slowdown_of(const hr_tiling_problem *problem, hr_tile tile)
-{
-  double alignment_share = problem->alignment_share;
-  if (alignment_share >= 1 || !problem->by_edge)
-    return 1 / fmin(alignment_share, 1);
-  double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
-  double reference = (REFERENCE_TILE_M + REFERENCE_TILE_N) / (REFERENCE_TILE_M * REFERENCE_TILE_N);
-  return 1 + (1 / alignment_share - 1) * edge / reference;
-}
 
 /* Bytes read from memory. If neither operand fits into half of the last-level cache, the result is computed in squares,
  * each of which reads the rows and columns that cross it. A square is one wave of tiles or, if larger, the square whose
@@ -44,7 +28,7 @@ static double traffic_bytes(const hr_tiling_problem *problem, const hr_tiling *t
 }
 
 /* Few multiprocessors cannot draw the whole bandwidth. A family's tile has the rate of its loads already. */
-static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
+double hr_tiling_memory_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
   const hr_gemm *gemm = problem->gemm;
@@ -90,7 +74,7 @@ static void set_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
   double area = (double)tiling->tile.m * (double)tiling->tile.n, stored_ns = area * problem->slot_ns_per_stored;
   double arithmetic_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
   tiling->slot_ns = arithmetic_ns * problem->rate_slowdown / tiling->tile.share + stored_ns;
-  tiling->slowdown = slowdown_of(problem, tiling->tile);
+  tiling->slowdown = 1 / problem->alignment_share;
 }
 
 /* ---- kernels of a family ---- */
@@ -228,7 +212,7 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tili
     return false;
   tiling->clock = clock_of(problem, slow_ns);
   tiling->compute_ns = slow_ns / tiling->clock + tiling->reduction_ns;
-  tiling->memory_ns = memory_ns(problem, tiling);
+  tiling->memory_ns = hr_tiling_memory_ns(problem, tiling);
   tiling->busy_ns = hr_overlap(tiling->compute_ns, tiling->memory_ns);
   return true;
 }
@@ -237,7 +221,7 @@ void hr_set_family_terms(hr_tiling_problem *problem)
 {
   const hr_gemm_kernel_cost *cost = problem->cost;
   const double share = cost->matrix_share > 0 ? cost->matrix_share : 1, bytes = (double)problem->result_bytes;
-  problem->memory_min_ns = memory_ns(problem, &(hr_tiling){.waves = 1});
+  problem->memory_min_ns = hr_tiling_memory_ns(problem, &(hr_tiling){.waves = 1});
   problem->element_ns = 2 * (double)problem->gemm->k * problem->slot_ns_per_flop / share +
                         (cost->store_bytes_per_ns > 0 ? bytes / cost->store_bytes_per_ns : 0);
   problem->steps_ns = (double)(problem->gemm->k / problem->depth_step) * cost->step_ns;

@@ -23,7 +23,7 @@ static bool stays_whole(const hr_tiling_problem *problem)
 }
 
 /* A GPU with at least twice as many slots as tiles may split k among them. */
-static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *tiling)
+int64_t hr_max_splits(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
   int64_t units = problem->slots, tiles = tiling->tiles;
@@ -46,7 +46,7 @@ static void keep_faster(const hr_tiling_problem *problem, hr_tiling *tiling, hr_
 /* Doubles the splits up to the most. */
 static void keep_faster_doubled(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
-  int64_t most = max_splits(problem, tiling);
+  int64_t most = hr_max_splits(problem, tiling);
   for (tiling->splits = problem->split_ns > 0 ? 1 : most; tiling->splits <= most;
        tiling->splits = tiling->splits < most ? hr_min64(tiling->splits * 2, most) : most + 1)
     keep_faster(problem, tiling, best);

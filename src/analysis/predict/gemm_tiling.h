@@ -17,8 +17,7 @@ typedef struct hr_tiling_problem {
   int64_t depth_step;                  /* elements of k per step */
   double slot_ns_per_flop;             /* of one slot at the library's rate */
   double slot_ns_per_stored;           /* per element of the result: the part of its store that compute does not hide */
-  double alignment_share;              /* of the reference tile; 1: aligned */
-  bool by_edge;                        /* smaller tiles lose more by misalignment: with their edge, not their area */
+  double alignment_share;              /* of full speed; 1: aligned */
   const struct hr_gemm_family *family; /* whose tiles and cost are taken; NULL: `shapes` */
   const hr_gemm_kernel_cost *cost;     /* of the family */
   double load_a, load_b;               /* times as long that loads of A and B take by their alignment; of a family */
@@ -57,6 +56,12 @@ typedef struct hr_tiling {
 
 /** The fastest tiling, as the library's heuristics aim to choose. */
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem);
+
+/** The most splits of k that tiles of the device's file may have. */
+int64_t hr_max_splits(const hr_tiling_problem *problem, const hr_tiling *tiling);
+
+/** Time to read the operands and write the result. */
+double hr_tiling_memory_ns(const hr_tiling_problem *problem, const hr_tiling *tiling);
 
 /** Sets what all tiles of the problem's family have in common, but for the parts of k. */
 void hr_set_family_terms(hr_tiling_problem *problem);
