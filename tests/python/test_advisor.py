@@ -177,7 +177,7 @@ class Attributes(Folder):
 
     def test_also_of_what_is_measured(self):
         options = dict(QUICK, db=self.store)
-        others = [rule for rule in _options.rules() if rule != "vocabulary_alignment"]
+        others = [rule for rule in _options.rules() if rule != "tile_quantization"]
         confirmed = headroom.advise(LLAMA, batch=1, seq=16, measure=True, ignore=others, **QUICK)
         self.assertTrue(confirmed.measurement.complete and confirmed.measurement.rows)
         self.same(headroom.measure("gemm", m=16, n=16, k=16, **options),

@@ -234,6 +234,7 @@ hr_interval_kind hr_predict_attention_kind(const hr_attention *attention, hr_fra
 hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention, hr_prediction *prediction,
                                hr_error *error)
 {
+  HR_NEED(error, hardware, attention, prediction);
   return hr_predict_attention_by(hardware, attention, HR_FRAMEWORK_COMPILED, prediction, error);
 }
 

@@ -110,5 +110,6 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
 hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
                             hr_error *error)
 {
+  HR_NEED(error, hardware, decode, prediction);
   return hr_predict_decode_by(hardware, decode, HR_FRAMEWORK_HEADROOM, prediction, error);
 }

@@ -49,9 +49,9 @@ hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const
  *  `microbatch` knows, and adds what it lacks; its zeros know nothing. */
 hr_status hr_time_step(const hr_subject *subject, hr_microbatch *microbatch, hr_step_about *about, hr_error *error);
 
-/** hr_fill_step(); `apart`: with kernels apart, as they are measured one by one. `known`: without libraries, on a device
- *  that has been checked. Takes the predictions of operators that it has, HR_KNOWN_OPERATORS of the device and phase, and
- *  adds others; its zeros know nothing; NULL: there are none. */
+/** hr_fill_step(); `apart`: with kernels apart, as they are measured one by one. `known`: without libraries, on a
+ *  device that has been checked. Takes the predictions of operators that it has, HR_KNOWN_OPERATORS of the device and
+ *  phase, and adds others; its zeros know nothing; NULL: there are none. */
 hr_status hr_fill_step_of(const hr_subject *subject, bool apart, hr_known_operator *known, hr_step *step,
                           hr_error *error);
 
