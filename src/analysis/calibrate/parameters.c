@@ -133,24 +133,23 @@ static void begin_decode(hr_hardware *h, hr_decode_cost *cost)
 
 void hr_parameters_begin(hr_hardware *hardware, unsigned bits)
 {
+  const bool gpu = hardware->about.kind == HR_HARDWARE_GPU, own = bits & HR_ROWS_HEADROOM;
+  hr_prefill_cost *const prefill[] = {&hardware->prefill_server, &hardware->prefill_fp8, &hardware->prefill_full};
   if (bits & HR_ROWS_GEMMS)
     begin_gemms(hardware);
   if (bits & HR_ROWS_SCANS)
     hr_scan_costs_assume(hardware);
   if (bits & HR_ROWS_ATTENTION)
     begin_attention(hardware, bits);
-  if (bits & HR_ROWS_FRAMEWORKS && hardware->about.kind == HR_HARDWARE_GPU) {
-    begin_prefill(hardware, &hardware->prefill_server);
-    begin_prefill(hardware, &hardware->prefill_fp8);
-    begin_prefill(hardware, &hardware->prefill_full);
-  }
-  if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_ATTENTION && hardware->about.kind == HR_HARDWARE_GPU)
+  for (size_t i = 0; i < sizeof prefill / sizeof *prefill && bits & HR_ROWS_FRAMEWORKS && gpu; i++)
+    begin_prefill(hardware, prefill[i]);
+  if (own && bits & HR_ROWS_ATTENTION && gpu)
     begin_own_prefill(hardware);
-  if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_DECODE && hardware->about.kind == HR_HARDWARE_GPU)
+  if (own && bits & HR_ROWS_DECODE && gpu)
     begin_own_decode(hardware);
   if (bits & HR_ROWS_DECODE)
-    begin_decode(hardware, bits & HR_ROWS_HEADROOM ? &hardware->decode_headroom : &hardware->decode_framework);
-  if (bits & HR_ROWS_DECODE && !(bits & HR_ROWS_HEADROOM) && hardware->decode_fp8.launch_ns == 0)
+    begin_decode(hardware, own ? &hardware->decode_headroom : &hardware->decode_framework);
+  if (bits & HR_ROWS_DECODE && !own && hardware->decode_fp8.launch_ns == 0)
     hardware->decode_fp8 = hardware->decode_framework;
 }
 

@@ -30,9 +30,7 @@ static hr_status time_in_node(const hr_hardware *hardware, const hr_collective *
                               hr_error *error)
 {
   *time = (hr_path_time){0, 0, 0};
-  if (part->devices < 2)
-    return HR_OK;
-  if (hr_rates_in_node(hardware, part, time))
+  if (part->devices < 2 || hr_rates_in_node(hardware, part, time))
     return HR_OK;
   double rate = link_bytes_per_s(hardware), sent = hr_collective_bus_share(part->kind, part->devices);
   if (!(rate > 0))

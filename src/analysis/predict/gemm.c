@@ -134,8 +134,8 @@ static double gemv_ns(const hr_tiling_problem *problem, const hr_tiling *tiling,
   double misaligned = gemm->batch > 1 ? GEMV_BATCHED_MISALIGNED_SHARE : GEMV_MISALIGNED_SHARE;
   vector->launch_ns = p->launch_ns;
   vector->tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0);
-  hr_tiling read = *tiling; /* a plain one does not split k */
-  read.splits = batched ? hr_max_splits(problem, tiling) : 1;
+  hr_tiling read = *tiling;
+  read.splits = batched ? hr_max_splits(problem, tiling) : 1; /* a plain one does not split k */
   vector->memory_ns = hr_tiling_memory_ns(problem, &read);
   if (gemv_alignment(gemm, p) < HR_TMA_BYTES)
     vector->memory_ns /= misaligned;
@@ -224,13 +224,6 @@ static double small_tile_slowdown(const hr_hardware *hardware, const hr_gemm *ge
                                                                                         : 1;
 }
 
-/* cuBLAS has one tile for batched GEMMs of fp32 on an Ampere, whatever their size. */
-static size_t simt_tiles_of(const hr_hardware *hardware, bool batched)
-{
-  size_t count = hardware->simt_tile_count, few = (size_t)hardware->simt_batched_tiles;
-  return batched && few > 0 && few < count ? few : count;
-}
-
 /* Times as long that reading the operands from memory takes: some libraries read B's rows along k slower where they do
  * not lie a power of two apart. */
 static double row_loads(const hr_hardware *hardware, const hr_gemm *gemm, double element_bytes, double loaded_bytes)
@@ -249,7 +242,9 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   bool simt = hardware->simt_formats[gemm->dtype] && hardware->simt_tile_count > 0;
   hr_tiling_problem problem = {.hardware = hardware, .gemm = gemm};
   problem.shapes = simt ? hardware->simt_tiles : hardware->tiles;
-  problem.shape_count = simt ? simt_tiles_of(hardware, batched) : hardware->tile_count;
+  problem.shape_count = simt ? hardware->simt_tile_count : hardware->tile_count;
+  if (simt && batched && hardware->simt_batched_tiles > 0) /* one, whatever the size, of cuBLAS on an Ampere */
+    problem.shape_count = (size_t)hr_min64(hardware->simt_batched_tiles, (int64_t)problem.shape_count);
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_MIN);

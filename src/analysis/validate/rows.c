@@ -29,28 +29,12 @@ hr_interval_kind hr_validated_row_interval(const hr_validated_row *row)
   return row->kind;
 }
 
-static hr_status count_latent(hr_operator *op, hr_error *error)
-{
-  hr_decode decode = hr_decode_default();
-  HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
-  op->latent = true;
-  return hr_decode_flops(&decode, &op->flops) == HR_OK ? hr_decode_bytes(&decode, &op->bytes) : HR_ERROR_OVERFLOW;
-}
-
-static hr_status count(hr_operator *op)
-{
-  HR_TRY(hr_attention_flops(&op->attention, &op->flops));
-  return hr_attention_bytes(&op->attention, &op->bytes);
-}
-
 static hr_status predict_attention(const hr_hardware *hardware, hr_validated_row *row, hr_error *error)
 {
   const hr_attention *a = &row->attention;
   hr_operator op = {.id = HR_OP_ATTENTION, .kind = HR_KIND_ATTENTION, .count = 1, .attention = *a};
-  op.framework = row->framework;
-  if (row->kind == HR_INTERVAL_LATENT)
-    HR_TRY(count_latent(&op, error));
-  else if (count(&op) != HR_OK)
+  op.framework = row->framework, op.latent = row->kind == HR_INTERVAL_LATENT;
+  if (!op.latent && (hr_attention_flops(a, &op.flops) != HR_OK || hr_attention_bytes(a, &op.bytes) != HR_OK))
     return hr_fail(error, HR_ERROR_OVERFLOW, "the call is too large to count");
   if (row->cache_writes && row->kind == HR_INTERVAL_ATTENTION && a->mask != HR_MASK_NONE)
     op.cached_bytes = op.bytes / (a->q_heads + a->k_heads) * a->k_heads * 2;
