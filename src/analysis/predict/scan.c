@@ -179,15 +179,11 @@ hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call *call,
                                     ? hr_count_convolution(&mixer, call->dtype)
                                     : hr_count_scan(&mixer, call->tokens, call->updates);
   hr_checked64 rows = hr_times(hr_checked(call->batch), call->tokens);
-  hr_checked64 flops = hr_times(counts.flops, rows.value),
-               moved = hr_times(hr_plus(counts.inputs, counts.outputs), rows.value);
-  hr_checked64 states = hr_times(hr_times(counts.state_bytes, call->batch), call->updates ? 2 : 1);
-  hr_checked64 bytes = hr_plus(hr_times(moved, (int64_t)hr_dtype_bytes(call->dtype)), states);
-  int64_t chunks = hr_scan_chunks(&mixer, call->tokens, call->updates);
-  hr_checked64 between = hr_times(hr_times(counts.chunk_bytes, call->batch), chunks);
+  const hr_scan_totals totals = hr_total_scan(&counts, call->dtype, rows.value, call->batch, call->updates ? 2 : 1,
+                                              hr_scan_chunks(&mixer, call->tokens, call->updates));
   op.sequence = call->tokens;
-  if (rows.overflow || hr_checked_take(flops, &op.flops) != HR_OK || hr_checked_take(bytes, &op.bytes) != HR_OK ||
-      hr_checked_take(hr_plus(bytes, between), &op.moved_bytes) != HR_OK)
+  if (rows.overflow || hr_checked_take(totals.flops, &op.flops) != HR_OK ||
+      hr_checked_take(totals.bytes, &op.bytes) != HR_OK || hr_checked_take(totals.moved, &op.moved_bytes) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the scan is too large to count");
   return hr_predict_scan_operator(hardware, &op, prediction, error);
 }

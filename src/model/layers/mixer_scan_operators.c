@@ -32,8 +32,9 @@ static void append_scan(hr_operator_builder *builder, hr_operator_id id, const h
   int64_t rows = builder->shard.rows, element = (int64_t)hr_dtype_bytes(builder->workload->dtype);
   hr_operator *op = hr_append_operator(builder, id, HR_KIND_SCAN, HR_PASS_FORWARD);
   hr_checked64 inputs = counts->inputs, outputs = counts->outputs;
-  hr_checked64 tokens = hr_times(hr_times(hr_plus(inputs, outputs), rows), element);
-  hr_checked64 states = hr_times(hr_times(counts->state_bytes, builder->workload->batch), state_moves(builder));
+  const hr_scan_totals totals =
+      hr_total_scan(counts, builder->workload->dtype, rows, builder->workload->batch, state_moves(builder),
+                    hr_scan_chunks(&builder->layer->scan, builder->shard.q_len, decodes(builder)));
   /* Reads the inputs and the output's gradient, writes the inputs' gradients. */
   hr_checked64 backward = hr_times(hr_times(hr_plus(hr_times(inputs, 2), outputs), rows), element);
   op->gemm.dtype = builder->workload->dtype;
@@ -41,11 +42,9 @@ static void append_scan(hr_operator_builder *builder, hr_operator_id id, const h
   op->recurrence = id == HR_OP_CONVOLUTION ? HR_RECURRENCE_CONVOLUTION : builder->layer->scan.recurrence;
   op->updates = decodes(builder);
   op->sequence = builder->shard.q_len;
-  hr_set_figure(builder, op, hr_times(counts->flops, rows), &op->flops);
-  hr_set_figure(builder, op, hr_plus(tokens, states), &op->bytes);
-  int64_t chunks = hr_scan_chunks(&builder->layer->scan, builder->shard.q_len, decodes(builder));
-  hr_checked64 between = hr_times(hr_times(counts->chunk_bytes, builder->workload->batch), chunks);
-  hr_set_figure(builder, op, hr_plus(hr_plus(tokens, states), between), &op->moved_bytes);
+  hr_set_figure(builder, op, totals.flops, &op->flops);
+  hr_set_figure(builder, op, totals.bytes, &op->bytes);
+  hr_set_figure(builder, op, totals.moved, &op->moved_bytes);
   hr_set_figure(builder, op, backward, &builder->backward[builder->to->count - 1].bytes);
 }
 

@@ -112,6 +112,16 @@ int64_t hr_scan_chunks(const hr_mixer_scan *m, int64_t length, bool updates)
   return updates || m->chunk == 0 ? 0 : hr_ceil_div(length, m->chunk);
 }
 
+hr_scan_totals hr_total_scan(const hr_scan_counts *counts, hr_dtype dtype, int64_t tokens, int64_t sequences,
+                             int64_t state_moves, int64_t chunks)
+{
+  hr_checked64 elements = hr_times(hr_plus(counts->inputs, counts->outputs), tokens);
+  hr_checked64 states = hr_times(hr_times(counts->state_bytes, sequences), state_moves);
+  hr_checked64 bytes = hr_plus(hr_times(elements, (int64_t)hr_dtype_bytes(dtype)), states);
+  hr_checked64 between = hr_times(hr_times(counts->chunk_bytes, sequences), chunks);
+  return (hr_scan_totals){hr_times(counts->flops, tokens), bytes, hr_plus(bytes, between)};
+}
+
 hr_scan_counts hr_count_scan(const hr_mixer_scan *m, int64_t length, bool updates)
 {
   return (hr_scan_counts){.flops = scan_flops(m, length, updates),

@@ -14,6 +14,16 @@ typedef struct hr_scan_counts {
   hr_checked64 chunk_bytes;     /* that kernels move for the state of each chunk of a sequence */
 } hr_scan_counts;
 
+/** What a call computes and moves; `moved`: with the states of chunks. */
+typedef struct hr_scan_totals {
+  hr_checked64 flops, bytes, moved;
+} hr_scan_totals;
+
+/** The totals of `sequences` with `tokens` together, which move their final states so many times. `chunks`: of a
+ *  sequence. */
+hr_scan_totals hr_total_scan(const hr_scan_counts *counts, hr_dtype dtype, int64_t tokens, int64_t sequences,
+                             int64_t state_moves, int64_t chunks);
+
 /** Chunks of a sequence whose states go through memory; 0: token by token. */
 int64_t hr_scan_chunks(const hr_mixer_scan *m, int64_t length, bool updates);
 
