@@ -156,6 +156,11 @@ hr_rowwise_operands hr_rowwise_operands_of(const hr_rowwise *rows)
   return of;
 }
 
+const hr_rowwise_operand *hr_rowwise_output_of(const hr_rowwise *rows, int output)
+{
+  return &operands[rows->operation].output[output];
+}
+
 /* Rows of a table that a row of the result is made of. */
 static int64_t terms_of(const hr_rowwise *rows)
 {

@@ -47,6 +47,9 @@ typedef struct hr_rowwise_operands {
 /** The operands of a problem whose operation is in the list. */
 hr_rowwise_operands hr_rowwise_operands_of(const hr_rowwise *rows);
 
+/** One of its outputs, below `outputs`. A table's: references ask for it of each number. */
+const hr_rowwise_operand *hr_rowwise_output_of(const hr_rowwise *rows, int output);
+
 /** Elements of an operand that a run reads or writes; those from its first to its last; and the bytes of one. */
 hr_checked64 hr_rowwise_elements(const hr_rowwise *rows, const hr_rowwise_operand *operand);
 hr_checked64 hr_rowwise_span(const hr_rowwise *rows, const hr_rowwise_operand *operand);

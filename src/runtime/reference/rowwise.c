@@ -295,24 +295,24 @@ static void residual_norm(const hr_rowwise *r, const void *const *inputs, hr_row
 
 int64_t hr_rowwise_output_length(const hr_rowwise *r, int output)
 {
-  return hr_rowwise_operands_of(r).output[output].extent == HR_EXTENT_COLUMN ? 1 : r->columns;
+  return hr_rowwise_output_of(r, output)->extent == HR_EXTENT_COLUMN ? 1 : r->columns;
 }
 
 int64_t hr_rowwise_output_at(const hr_rowwise *r, int output, int64_t row)
 {
-  const bool strided = hr_rowwise_operands_of(r).output[output].extent == HR_EXTENT_RESULT;
+  const bool strided = hr_rowwise_output_of(r, output)->extent == HR_EXTENT_RESULT;
   return strided ? hr_rowwise_y_at(r, row) : row * hr_rowwise_output_length(r, output);
 }
 
 int64_t hr_rowwise_output_rows(const hr_rowwise *r, int output)
 {
-  const hr_rowwise_extent extent = hr_rowwise_operands_of(r).output[output].extent;
+  const hr_rowwise_extent extent = hr_rowwise_output_of(r, output)->extent;
   return extent == HR_EXTENT_ROW ? 1 : extent == HR_EXTENT_SUMS ? r->period : r->rows;
 }
 
 hr_dtype hr_rowwise_output_dtype(const hr_rowwise *r, int output)
 {
-  return hr_rowwise_operands_of(r).output[output].content == HR_CONTENT_NUMBERS ? r->dtype : HR_FP32;
+  return hr_rowwise_output_of(r, output)->content == HR_CONTENT_NUMBERS ? r->dtype : HR_FP32;
 }
 
 void hr_reference_rowwise(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at, double *scratch,
