@@ -307,9 +307,14 @@ static hr_status send_numbers(hr_executor *x, const hr_run_program *p, const hr_
   hr_kv_cache *cache = x->caches[0];
   if (cache)
     hr_kv_cache_gather(cache);
-  HR_TRY(send_tokens(x, p, input, error));
-  HR_TRY(grow_caches(x, input, error));
-  return cache ? hr_kv_cache_send(cache, hr_device_stream(x->device), error) : HR_OK;
+  hr_status status = send_tokens(x, p, input, error);
+  if (status == HR_OK)
+    status = grow_caches(x, input, error);
+  if (cache && status == HR_OK)
+    status = hr_kv_cache_send(cache, hr_device_stream(x->device), error);
+  else if (cache)
+    hr_kv_cache_drop(cache);
+  return status;
 }
 
 static hr_status wait_for_step(const hr_executor *x, hr_error *error)

@@ -230,6 +230,7 @@ static void gather_many_ranges(hr_device *device)
   kv_create(&m, device);
   static int32_t from[11 * 250], to[11 * 251];
   hr_error error;
+  memset(from, 0, sizeof from);
   memset(to, 0xFF, sizeof to);
   hr_buffer *buffer = kv_upload(device, to, sizeof to);
   hr_kv_cache_gather(m.cache);
@@ -246,6 +247,15 @@ static void gather_many_ranges(hr_device *device)
     assert_memory_equal(to + i * 251, from + i * 250, 250 * sizeof *from);
     assert_int_equal(to[i * 251 + 250], -1);
   }
+  const hr_kv_numbers first = {(int32_t *)hr_buffer_data(buffer), from + 9 * 250, 250},
+                      second = {first.to + 1, from, 1};
+  hr_kv_cache_gather(m.cache);
+  assert_ok(hr_kv_cache_upload(m.cache, &first, hr_device_stream(device), &error), error);
+  hr_kv_cache_drop(m.cache); /* as a step that fails does */
+  from[0] = 77;
+  assert_ok(hr_kv_cache_upload(m.cache, &second, hr_device_stream(device), &error), error);
+  assert_ok(hr_buffer_read(buffer, to, sizeof to, &error), error);
+  assert_true(to[0] == 0 && to[1] == 77 && to[2] == 0);
   hr_buffer_free(buffer);
   kv_free(&m);
 }

@@ -320,12 +320,19 @@ void hr_kv_cache_gather(hr_kv_cache *cache)
   cache->gathered_count = 0;
 }
 
+void hr_kv_cache_drop(hr_kv_cache *cache)
+{
+  cache->gathers = false;
+  cache->gathered_count = 0;
+  hr_kv_cache_forget_table(cache);
+}
+
 hr_status hr_kv_cache_send(hr_kv_cache *cache, void *stream, hr_error *error)
 {
   const hr_status status = upload_ranges(cache, cache->gathered, cache->gathered_count, stream, error);
   cache->gathers = false;
   if (status != HR_OK)
-    hr_kv_cache_forget_table(cache);
+    hr_kv_cache_drop(cache);
   return status;
 }
 

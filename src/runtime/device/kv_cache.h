@@ -115,6 +115,9 @@ HR_PRIVATE hr_status hr_kv_cache_upload(hr_kv_cache *cache, const hr_kv_numbers 
 HR_PRIVATE void hr_kv_cache_gather(hr_kv_cache *cache);
 HR_PRIVATE hr_status hr_kv_cache_send(hr_kv_cache *cache, void *stream, hr_error *error);
 
+/** Ends gather() without sending, after a failure. */
+HR_PRIVATE void hr_kv_cache_drop(hr_kv_cache *cache);
+
 /** After an upload that failed it is unknown what the device's table has. */
 void hr_kv_cache_forget_table(hr_kv_cache *cache);
 
