@@ -38,12 +38,22 @@ void hr_calibrate_options_init(hr_calibrate_options *options, size_t size)
 
 /* ---- rows ---- */
 
+static hr_dtype dtype_of(const hr_validated_row *row)
+{
+  if (row->kind == HR_INTERVAL_EXPERTS)
+    return row->experts.dtype;
+  if (row->kind == HR_INTERVAL_SCAN)
+    return row->scan.dtype;
+  if (row->kind == HR_INTERVAL_COLLECTIVE)
+    return HR_BF16;
+  return hr_validated_row_is_attention(row) ? row->attention.dtype : row->gemm.dtype;
+}
+
 /* Kind, format, and whether it is small. */
 static size_t group_of(const hr_validated_row *row)
 {
   size_t small = row->measured_ns < HR_CALIBRATED_SHORT_NS;
-  hr_dtype dtype = hr_validated_row_is_attention(row) ? row->attention.dtype : row->gemm.dtype;
-  return ((size_t)row->kind * HR_DTYPE_COUNT + (size_t)dtype) * 2 + small;
+  return ((size_t)row->kind * HR_DTYPE_COUNT + (size_t)dtype_of(row)) * 2 + small;
 }
 
 /* Each group counts by the root of its size, so that hundreds of rows of one kind do not outweigh the others. */
@@ -58,19 +68,28 @@ static void set_weights(calibration *c)
         (rows[i].measured_ns < HR_CALIBRATED_SHORT_NS ? SMALL_WEIGHT : 1) / sqrt(sizes[group_of(&rows[i])]);
 }
 
-/* Rows of one matrix with several m, or numbers of tokens, stay together: they resemble each other. A row has the sizes
- * of one problem; those of the others are the same in all rows. */
+#define PART_SIZES 10
+
+/* Rows of one matrix with several m stay together: they resemble each other. */
 static int64_t part_of(const hr_validated_row *row, int64_t parts)
 {
   const hr_attention *a = &row->attention;
   const hr_expert_call *e = &row->experts;
   const hr_scan_call *s = &row->scan;
   const hr_collective *c = &row->collective;
-  const int64_t sizes[] = {row->gemm.n, row->gemm.k, a->q_len,   a->kv_len,   a->batch,   a->q_heads,    a->k_heads,
-                           a->qk_dim,   a->window,   e->hidden,  e->width,    e->experts, s->recurrence, s->updates,
-                           s->batch,    s->tokens,   s->heads,   s->head_dim, s->groups,  s->state,      s->chunk,
-                           c->kind,     c->library,  c->devices, c->bytes};
-  return 1 + (int64_t)(hr_hash_sizes(sizes, sizeof sizes / sizeof *sizes) % (uint64_t)parts);
+  const int64_t kind = row->kind, gemm[PART_SIZES] = {0, row->gemm.n, row->gemm.k};
+  const int64_t attention[PART_SIZES] = {kind,       a->q_len,   a->kv_len, a->batch,
+                                         a->q_heads, a->k_heads, a->qk_dim, a->window};
+  const int64_t experts[PART_SIZES] = {kind, e->hidden, e->width, e->experts};
+  const int64_t scan[PART_SIZES] = {kind,     s->recurrence, s->updates, s->batch, s->tokens,
+                                    s->heads, s->head_dim,   s->groups,  s->state, s->chunk};
+  const int64_t collective[PART_SIZES] = {kind, c->kind, c->library, c->devices, c->bytes};
+  const int64_t *sizes = hr_validated_row_is_attention(row) ? attention
+                         : kind == HR_INTERVAL_EXPERTS      ? experts
+                         : kind == HR_INTERVAL_SCAN         ? scan
+                         : kind == HR_INTERVAL_COLLECTIVE   ? collective
+                                                            : gemm;
+  return 1 + (int64_t)(hr_hash_sizes(sizes, PART_SIZES) % (uint64_t)parts);
 }
 
 static void describe_rows(calibration *c)
@@ -138,7 +157,7 @@ static hr_status fit_all(calibration *c, hr_error *error)
 
 /* ---- held-out rows ---- */
 
-/* Fits to the other parts, and predicts the rows of this one again. */
+/* Fits to the other parts, and predicts the rows of this one. */
 static hr_status hold_out(calibration *c, int64_t part, hr_error *error)
 {
   hr_hardware fitted;
@@ -151,18 +170,31 @@ static hr_status hold_out(calibration *c, int64_t part, hr_error *error)
   return HR_OK;
 }
 
+/* A validation of the same rows whose predictions hold_out() replaces. */
+static hr_status begin_held_out(calibration *c, hr_error *error)
+{
+  hr_validation *held = calloc(1, sizeof *held);
+  c->result->held_out = held;
+  if (held)
+    held->rows = malloc(c->problem.count * sizeof *held->rows);
+  if (!held || !held->rows)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", c->problem.count);
+  held->row_count = c->problem.count;
+  memcpy(held->rows, c->problem.rows, held->row_count * sizeof *held->rows);
+  return HR_OK;
+}
+
 static hr_status run(calibration *c, hr_error *error)
 {
   hr_validation *fitted = NULL;
-  const hr_validated_row *rows = c->problem.rows;
-  const size_t count = c->problem.count;
   describe_rows(c);
   HR_TRY(choose_figures(c, error));
   HR_TRY(fit_all(c, error));
-  HR_TRY(hr_validate_rows_polled(&c->start, rows, count, c->problem.poll, &c->result->held_out, error));
+  HR_TRY(begin_held_out(c, error));
   for (int64_t part = 1; part <= c->result->folds; part++)
     HR_TRY(hold_out(c, part, error));
-  HR_TRY(hr_validate_rows_polled(c->result->hardware, rows, count, c->problem.poll, &fitted, error));
+  HR_TRY(
+      hr_validate_rows_polled(c->result->hardware, c->problem.rows, c->problem.count, c->problem.poll, &fitted, error));
   hr_status status = hr_validation_sum_up(c->result->held_out, error);
   if (status == HR_OK)
     status = hr_calibrate_sum_up(c->before, fitted, c->result, error);

@@ -106,7 +106,7 @@ static json_t *device_json(const hr_hardware *h)
 
 /* ---- text ---- */
 
-#define LINE_MAX 400 /* bytes of an object or list, with its indents, that is put into a line */
+#define JOINED_MAX 400 /* bytes of an object or list, with its indents, that is put into a line */
 
 /* Puts short objects and lists without others in them into a line. Strings have no line ends. */
 static void join_lines(char *text)
@@ -115,7 +115,7 @@ static void join_lines(char *text)
   const char *line_end = text;
   for (const char *from = text; *from; from++) {
     const char *end = *from == '{' || *from == '[' ? strpbrk(from + 1, "{}[]") : NULL;
-    if (end && (*end == '}' || *end == ']') && end - from < LINE_MAX)
+    if (end && (*end == '}' || *end == ']') && end - from < JOINED_MAX)
       line_end = end;
     if (*from == '\n' && from < line_end) {
       from += strspn(from, "\n ") - 1;
@@ -131,9 +131,13 @@ static void join_lines(char *text)
 static char *text_of(const json_t *root)
 {
   char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
-  if (text)
-    join_lines(text);
-  return text;
+  char *longer = text ? realloc(text, strlen(text) + sizeof "\n") : NULL;
+  if (!longer) {
+    free(text);
+    return NULL;
+  }
+  join_lines(longer);
+  return strcat(longer, "\n");
 }
 
 /* ---- the file ---- */

@@ -181,6 +181,7 @@ static hr_status count_rows(fit_work *w, const hr_parameter *p, int64_t *rows, h
   HR_TRY(loss_of(w, &changed, p, &loss, error));
   *rows = 0;
   for (size_t i = 0; i < w->problem->count; i++) {
+    /* A prediction that passes the measured time, and is as far on its other side, is not seen. */
     bool depends = fabs(w->tried[i] - w->losses[i]) > CHANGE_SEEN * weight_of(w->problem, i);
     *rows += depends;
     with_need += depends && w->problem->facts[i].bits & needed_bits(p);
