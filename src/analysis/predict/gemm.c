@@ -62,8 +62,10 @@ static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t b
   return &hardware->alignments[i];
 }
 
-/* Sets the alignments of a prediction and returns the share of full speed at that alignment. */
-static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p)
+/* Sets the alignments of a prediction and returns the share of full speed at that alignment, which with *by_edge is the
+ * reference tile's: smaller ones lose more. */
+static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p,
+                             bool *by_edge)
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   p->m_alignment = alignment_of(gemm->m, bytes);
@@ -73,6 +75,7 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
                               operand_alignment(hr_gemm_b(gemm), false, bytes));
   int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
   p->alignment = hr_min64(operands, stored);
+  *by_edge = false;
   if (hardware->alignment_count == 0 || hardware->simt_formats[gemm->dtype])
     return 1;
   if (batched)
@@ -81,6 +84,7 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
   if (operands < HR_TMA_BYTES)
     return share;
   const hr_alignment_class *result = class_of(hardware, stored);
+  *by_edge = true;
   return fmin(share, result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
@@ -267,9 +271,11 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 
   hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->gemm_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
-  double share = set_alignments(hardware, gemm, batched, &p);
+  bool by_edge;
+  double share = set_alignments(hardware, gemm, batched, &p, &by_edge);
   hr_tiling_problem problem = make_problem(hardware, gemm, batched, rate, &p);
   problem.alignment_share = share;
+  problem.by_edge = by_edge;
   set_family(gemm, &p, &problem);
   const bool at_limit = problem.family && problem.family->misaligned;
   problem.highest_clock = at_limit ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));

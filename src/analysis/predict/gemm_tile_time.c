@@ -8,8 +8,24 @@
 
 #include <math.h>
 
+/* The tile that shares of misaligned results refer to. */
+#define REFERENCE_TILE_M 128.0
+#define REFERENCE_TILE_N 256.0
 /* A burst: the clock falls to the settled one as calls approach this time. */
 #define BURST_NS 1e6
+
+/* Misaligned rows of a result need narrow stores, which then bound a tile: its time grows with its edge instead of its
+ * area, so small tiles lose more. GEMMs with misaligned operands lose the same share with every tile
+ * (docs/notes/prediction.md). */
+static double slowdown_of(const hr_tiling_problem *problem, hr_tile tile)
+{
+  double alignment_share = problem->alignment_share;
+  if (alignment_share >= 1 || !problem->by_edge)
+    return 1 / fmin(alignment_share, 1);
+  double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
+  double reference = (REFERENCE_TILE_M + REFERENCE_TILE_N) / (REFERENCE_TILE_M * REFERENCE_TILE_N);
+  return 1 + (1 / alignment_share - 1) * edge / reference;
+}
 
 /* Bytes read from memory. If neither operand fits into half of the last-level cache, the result is computed in squares,
  * each of which reads the rows and columns that cross it. A square is one wave of tiles or, if larger, the square whose
@@ -74,7 +90,7 @@ static void set_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
   double area = (double)tiling->tile.m * (double)tiling->tile.n, stored_ns = area * problem->slot_ns_per_stored;
   double arithmetic_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
   tiling->slot_ns = arithmetic_ns * problem->rate_slowdown / tiling->tile.share + stored_ns;
-  tiling->slowdown = 1 / problem->alignment_share;
+  tiling->slowdown = slowdown_of(problem, tiling->tile);
 }
 
 /* ---- kernels of a family ---- */

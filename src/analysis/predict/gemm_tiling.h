@@ -18,6 +18,7 @@ typedef struct hr_tiling_problem {
   double slot_ns_per_flop;             /* of one slot at the library's rate */
   double slot_ns_per_stored;           /* per element of the result: the part of its store that compute does not hide */
   double alignment_share;              /* of full speed; 1: aligned */
+  bool by_edge;                        /* smaller tiles lose more than the share: with their edge, not their area */
   const struct hr_gemm_family *family; /* whose tiles and cost are taken; NULL: `shapes` */
   const hr_gemm_kernel_cost *cost;     /* of the family */
   double load_a, load_b;               /* times as long that loads of A and B take by their alignment; of a family */
