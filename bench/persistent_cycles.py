@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the cycles of a decode step in one kernel go, medians over blocks and layers.
 
-    HEADROOM_CYCLES=cycles.csv build/release/headroom step llama-3.1-8b -d cuda:0 --phase decode --batch 1 --context 2048
+    HEADROOM_CYCLES=cycles.csv headroom step llama-3.1-8b -d cuda:0 --phase decode --batch 1 --context 2048
     bench/persistent_cycles.py cycles.csv
 
-A row is an operator, a column a phase, which ends where src/runtime/cuda/kernels/persistent_cycles_layout.h says. A layer is the time
-of one block from the first of its instructions to the next layer's; the last column is the operator's share of it.
+A row is an operator, a column a phase, which ends where src/runtime/cuda/kernels/persistent_cycles_layout.h says. A
+layer is the time of one block from the first of its instructions to the next layer's; the last column is the operator's
+share of it.
 """
 import argparse
 import collections
@@ -62,7 +63,8 @@ def print_table(warp, instructions, layer):
         phases = list(runs[0])
         if phases != header:
             header = phases
-            print(f"\n{'the warp that ' + warp:24}{'times':>6}" + "".join(f"{phase:>10}" for phase in phases + ["total", "layer"]))
+            names = "".join(f"{phase:>10}" for phase in phases + ["total", "layer"])
+            print(f"\n{'the warp that ' + warp:24}{'times':>6}{names}")
         total = median(sum(run.values()) for run in runs)
         share = f"{100 * total / layer:9.0f}%" if layer and len(same) > 1 else f"{'':10}"
         cells = [median(run[phase] for run in runs) for phase in phases] + [total]

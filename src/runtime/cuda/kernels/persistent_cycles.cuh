@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the cycles of persistent.cu go: with HR_CYCLES a warp counts them by phase and writes them down behind each
- * instruction, which took steps of Llama-3.1-8B 0.4% longer; without, all of this compiles to nothing. */
+ * instruction, and a step of Llama-3.1-8B takes 0.4% longer; without, all of this compiles to nothing. */
 #include "runtime/cuda/kernels/persistent_cycles_layout.h"
 
 /* Each thread has its counts in registers. */

@@ -4,8 +4,9 @@
 #ifndef HR_RUNTIME_CUDA_KERNELS_PERSISTENT_CYCLES_LAYOUT_H
 #define HR_RUNTIME_CUDA_KERNELS_PERSISTENT_CYCLES_LAYOUT_H
 
-/** A phase is up to where it says, from the end of the one before. First those of the first warp that computes, which
- *  attention and linear layers have in common but for their meaning, then those of the warp that copies. */
+/** A phase ends where its comment says, and begins where the one before ends. First those of the first warp that
+ *  computes, which attention and linear layers have in common but for their meaning, then those of the warp that
+ *  copies. */
 enum {
   HR_CYCLES_BEGIN,                 /* x is asked for, or Q, K and V: biases and weights of norms, or angles are there */
   HR_CYCLES_X,                     /* x is there, or Q, K and V are, rotated */

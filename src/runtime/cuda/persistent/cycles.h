@@ -13,7 +13,7 @@ hr_status hr_open_cycles(hr_persistent_kernel *p, hr_error *error);
 /** Bytes that the kernel notes, behind its counters; 0: none. */
 size_t hr_cycles_bytes(const hr_persistent_kernel *p);
 
-/** Keeps what instructions are, which have been ordered. */
+/** Keeps the name of each instruction, in their order. */
 void hr_label_cycles(const hr_persistent_kernel *p, const hr_instruction_list *list);
 
 /** Writes the file if the kernel has run, or leaves it empty if it cannot be written; frees what was taken. */
