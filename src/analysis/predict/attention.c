@@ -250,7 +250,6 @@ hr_status hr_predict_prefill(const hr_hardware *hardware, const hr_attention *at
                              bool server, hr_prediction *prediction, hr_error *error)
 {
   HR_TRY(check_predictable(attention, error));
-  HR_TRY(hr_predict_check_hardware(hardware, error));
   HR_TRY(hr_predict_check_framework(framework, error));
   call_work work = {0};
   HR_TRY(hr_predict_rate(hardware, attention->dtype, &work.library_rate, error));
@@ -261,7 +260,7 @@ hr_status hr_predict_prefill(const hr_hardware *hardware, const hr_attention *at
   HR_TRY(hr_attention_flops(attention, &work.flops));
   HR_TRY(hr_attention_bytes(attention, &work.bytes));
   predict_call(hardware, attention, framework, &work, prediction);
-  hr_prediction_set_interval(hardware, hr_predict_attention_kind(attention, framework), prediction);
+  hr_prediction_set_interval(hardware, hr_predict_attention_kind(attention, framework), HR_DTYPE_COUNT, prediction);
   return HR_OK;
 }
 
@@ -303,7 +302,6 @@ hr_status hr_predict_gradients(const hr_hardware *hardware, const hr_operator *o
 {
   const hr_attention *a = &op->attention;
   HR_TRY(check_predictable(a, error));
-  HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, a->dtype, &rate, error));
   int64_t entries = 0;

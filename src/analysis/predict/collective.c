@@ -115,7 +115,7 @@ static void finish(const hr_hardware *hardware, const hr_collective *part, hr_pa
   double band = fmax(local.error_band, network.error_band);
   p.low_ns = p.time_ns / (1 + band);
   p.high_ns = p.time_ns * (1 + band);
-  hr_prediction_set_interval(hardware, HR_INTERVAL_COLLECTIVE, &p);
+  hr_prediction_set_interval(hardware, HR_INTERVAL_COLLECTIVE, HR_DTYPE_COUNT, &p);
   if (p.bound_by != HR_BOUND_LAUNCH)
     p.bound_by = by_network ? HR_BOUND_NETWORK : HR_BOUND_INTERCONNECT;
   *prediction = p;

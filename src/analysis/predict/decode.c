@@ -76,7 +76,6 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
     HR_TRY(hr_kv_readable_check("cache_format", decode->cache_format, error));
   if (decode->kv_len == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to predict");
-  HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   int64_t flops = 0, bytes = 0, keys = hr_decode_keys_read(decode);
   int64_t rows = decode->q_heads / decode->k_heads * decode->q_len;
@@ -100,9 +99,9 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
   double time_ns = hr_predict_split_kv(hardware, cost, &call, &p);
   hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
   if (framework != HR_FRAMEWORK_HEADROOM)
-    hr_prediction_set_interval(hardware, decode->latent ? HR_INTERVAL_LATENT : HR_INTERVAL_DECODE, &p);
+    hr_prediction_set_interval(hardware, decode->latent ? HR_INTERVAL_LATENT : HR_INTERVAL_DECODE, HR_DTYPE_COUNT, &p);
   else if (call.decode)
-    hr_prediction_set_interval(hardware, HR_INTERVAL_OWN_DECODE, &p);
+    hr_prediction_set_interval(hardware, HR_INTERVAL_OWN_DECODE, HR_DTYPE_COUNT, &p);
   *prediction = p;
   return HR_OK;
 }

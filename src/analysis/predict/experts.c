@@ -146,7 +146,7 @@ hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *
     flops += (double)op->flops;
   }
   hr_prediction_finish(hardware, sum.time_ns - sum.launch_ns, flops, hr_predict_peak(hardware, call->dtype), &sum);
-  hr_prediction_set_interval(hardware, HR_INTERVAL_EXPERTS, &sum);
+  hr_prediction_set_interval(hardware, HR_INTERVAL_EXPERTS, HR_DTYPE_COUNT, &sum);
   *prediction = sum;
   return HR_OK;
 }

@@ -9,6 +9,7 @@
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 
+#include <headroom/experimental/predict.h>
 #include <math.h>
 
 /* GEMV: a GEMM of one row or column needs no matrix units. Such a kernel reaches this share of the fp32 rate, because
@@ -264,7 +265,6 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
 hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
                                   hr_prediction *prediction, hr_error *error)
 {
-  HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, gemm->dtype, &rate, error));
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)gemm->k;
@@ -296,7 +296,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
     busy_ns = vector_ns;
   }
   hr_prediction_finish(hardware, busy_ns, flops, hr_predict_peak(hardware, gemm->dtype), &p);
-  hr_prediction_set_gemm_interval(hardware, gemm, &p);
+  hr_prediction_set_interval(hardware, hr_interval_kind_of(gemm, &p), gemm->dtype, &p);
   *prediction = p;
   return HR_OK;
 }

@@ -10,6 +10,7 @@
 #include "model/layers/operator_builder.h"
 #include "schedule/linear.h"
 
+#include <headroom/experimental/predict.h>
 #include <headroom/experimental/quantization.h>
 #include <math.h>
 
@@ -96,7 +97,7 @@ static hr_status predict_grouped(const hr_hardware *hardware, const hr_operator 
   double busy_ns = prediction->time_ns - prediction->launch_ns;
   prediction->pair_ns = (double)gemm->batch * cost.expert_ns;
   finish(hardware, op, gemm->dtype, busy_ns + prediction->pair_ns, prediction);
-  hr_prediction_set_interval(hardware, HR_INTERVAL_EXPERTS, prediction);
+  hr_prediction_set_interval(hardware, HR_INTERVAL_EXPERTS, HR_DTYPE_COUNT, prediction);
   return HR_OK;
 }
 
@@ -171,7 +172,7 @@ static hr_status predict_padded(const hr_hardware *hardware, const hr_operator *
   if (prediction->time_ns <= MIN_SPEEDUP * (p.time_ns + p.padding_ns))
     return HR_OK;
   finish(hardware, op, gemm->dtype, p.time_ns - p.launch_ns + p.padding_ns, &p);
-  hr_prediction_set_gemm_interval(hardware, &padded, &p);
+  hr_prediction_set_interval(hardware, hr_interval_kind_of(&padded, &p), padded.dtype, &p);
   p.m_alignment = prediction->m_alignment, p.n_alignment = prediction->n_alignment;
   p.k_alignment = prediction->k_alignment, p.alignment = prediction->alignment;
   *prediction = p;
@@ -241,7 +242,7 @@ static void add_rounding(const hr_hardware *hardware, const hr_operator *op, hr_
   double busy_ns = p->time_ns - p->launch_ns;
   p->rounding_ns = cost.launch_ns + fmax(moved_ns, waves * columns * cost.element_ns);
   finish(hardware, op, HR_FP8_E4M3, busy_ns + p->rounding_ns, p);
-  hr_prediction_set_interval(hardware, grouped ? HR_INTERVAL_EXPERTS : HR_INTERVAL_GEMM_8BIT, p);
+  hr_prediction_set_interval(hardware, grouped ? HR_INTERVAL_EXPERTS : HR_INTERVAL_GEMM_8BIT, HR_DTYPE_COUNT, p);
 }
 
 /* `eager` is the device whose 8 bit GEMMs are those of eager mode or of a server. */

@@ -16,7 +16,7 @@
 static void finish_attention(const hr_hardware *hardware, const hr_operator *op, double busy_ns, hr_prediction *p)
 {
   hr_prediction_finish(hardware, busy_ns, (double)op->flops, hr_predict_peak(hardware, op->attention.dtype), p);
-  hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention, op->framework), p);
+  hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention, op->framework), HR_DTYPE_COUNT, p);
 }
 
 /* K and V copied into the cache behind the call. */

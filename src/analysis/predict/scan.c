@@ -102,7 +102,6 @@ static double busy_ns_of(const hr_hardware *hardware, const hr_scan_cost *cost, 
 hr_status hr_predict_scan_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                    hr_error *error)
 {
-  HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate;
   HR_TRY(hr_predict_rate(hardware, op->gemm.dtype, &rate, error));
   hr_prediction p = {.launch_ns = 0};
@@ -121,7 +120,7 @@ hr_status hr_predict_scan_operator(const hr_hardware *hardware, const hr_operato
   p.low_ns = p.time_ns / least;
   p.high_ns = p.time_ns * band;
   if (own)
-    hr_prediction_set_interval(hardware, HR_INTERVAL_SCAN, &p);
+    hr_prediction_set_interval(hardware, HR_INTERVAL_SCAN, HR_DTYPE_COUNT, &p);
   *prediction = p;
   return HR_OK;
 }

@@ -111,17 +111,16 @@ static double bandwidth_share(const hr_hardware *hardware, const hr_decode_cost 
 
 const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent, bool fp8)
 {
-  if (latent && framework != HR_FRAMEWORK_HEADROOM && hardware->decode_latent.launch_ns > 0)
-    return &hardware->decode_latent;
-  if (latent && framework == HR_FRAMEWORK_HEADROOM && hardware->decode_latent_headroom.launch_ns > 0)
-    return &hardware->decode_latent_headroom;
-  if (fp8 && framework != HR_FRAMEWORK_HEADROOM && hardware->decode_fp8.launch_ns > 0)
+  const bool own = framework == HR_FRAMEWORK_HEADROOM;
+  const hr_decode_cost *of_latent = own ? &hardware->decode_latent_headroom : &hardware->decode_latent;
+  if (latent && of_latent->launch_ns > 0)
+    return of_latent;
+  if (fp8 && !own && hardware->decode_fp8.launch_ns > 0)
     return &hardware->decode_fp8;
   const hr_server_cost *server = hr_server_cost_of(hardware, framework);
   if (server && server->decode.launch_ns > 0)
     return &server->decode;
-  bool own = framework == HR_FRAMEWORK_HEADROOM && hardware->decode_headroom.launch_ns > 0;
-  return own ? &hardware->decode_headroom : &hardware->decode_framework;
+  return own && hardware->decode_headroom.launch_ns > 0 ? &hardware->decode_headroom : &hardware->decode_framework;
 }
 
 double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,

@@ -24,6 +24,7 @@ hr_status hr_predict_check_hardware(const hr_hardware *hardware, hr_error *error
 
 hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *flops_per_s, hr_error *error)
 {
+  HR_TRY(hr_predict_check_hardware(hardware, error));
   *flops_per_s = hr_hardware_library_flops_per_s(hardware, dtype);
   if (*flops_per_s > 0)
     return HR_OK;
@@ -154,23 +155,14 @@ const hr_interval *hr_interval_for(const hr_hardware *hardware, hr_interval_kind
   return NULL;
 }
 
-static void set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype, hr_prediction *prediction)
+void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype,
+                                hr_prediction *prediction)
 {
   const hr_interval *interval = hr_interval_for(hardware, kind, dtype, prediction->time_ns);
   if (!interval)
     return;
   prediction->low_ns = prediction->time_ns * interval->low;
   prediction->high_ns = prediction->time_ns * interval->high;
-}
-
-void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_prediction *prediction)
-{
-  set_interval(hardware, kind, HR_DTYPE_COUNT, prediction);
-}
-
-void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction)
-{
-  set_interval(hardware, hr_interval_kind_of(gemm, prediction), gemm->dtype, prediction);
 }
 
 hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction)

@@ -12,7 +12,8 @@
  *  once. */
 hr_status hr_predict_check_hardware(const hr_hardware *hardware, hr_error *error);
 
-/** Rate of the library's best GEMM, or HR_ERROR_UNSUPPORTED if the device has no units for the format. */
+/** Rate of the library's best GEMM; HR_ERROR_UNSUPPORTED if the device has no units for the format, errors of
+ *  hr_predict_check_hardware(). */
 hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *flops_per_s, hr_error *error);
 
 /** The device on which GEMMs reach `matrix_share` of the library's rate and read at `load_share` of the bandwidth;
@@ -53,11 +54,9 @@ void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double us
  *  where there is none. `dtype` is HR_DTYPE_COUNT but for GEMMs. */
 const hr_interval *hr_interval_for(const hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype, double time_ns);
 
-/** Sets low_ns and high_ns by the device's interval for the kind and time; leaves the band where there is none. */
-void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_prediction *prediction);
-
-/** The same of a GEMM, by its number format, too. */
-void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction);
+/** Sets low_ns and high_ns by hr_interval_for(); leaves the band where there is none. */
+void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype,
+                                hr_prediction *prediction);
 
 /** A GEMM; `batched` selects the alignment shares. `loaded_bytes` counts the operands, each as often as it must be
  *  read. `gemm` has passed hr_gemm_check(). */
