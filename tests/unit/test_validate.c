@@ -128,11 +128,12 @@ static void rows_of_collectives_are_known(void **state)
   assert_string_equal(v->skipped_why, "line 3: no time, or a noisy one");
   hr_validation_free(v);
   fails_with("problem,time_ns\ncollective all_reduce gpus=2,1\n",
-             "rows.csv: line 2: problem: \"collective all_reduce gpus=2\" is unknown");
+             "rows.csv: line 2: problem: expected collective, its name, bytes, gpus and library, found "
+             "\"collective all_reduce gpus=2\"");
   fails_with("kind,library,gpus,bytes,time_ns\nall_reduce,gloo,8,1,1\n",
-             "rows.csv: line 2: library: \"gloo\" is unknown");
+             "rows.csv: line 2: library: expected the name of a library, found \"gloo\"");
   fails_with("kind,gpus,nodes,bytes,time_ns\nall_reduce,8,3,1,1\n",
-             "rows.csv: line 2: gpus: 8 are not equally many on 3 nodes");
+             "rows.csv: line 2: nodes: expected as many gpus on each, found \"3\"");
 }
 
 static void a_row_says_whether_its_operands_were_cached(void **state)
@@ -171,9 +172,9 @@ static void rows_of_scans_are_known(void **state)
   assert_true(v->rows[2].scan.head_dim == 1 && !v->rows[2].scan.updates);
   hr_validation_free(v);
   fails_with("kind,phase,seq,heads,state,time_ns\nmamba,sleep,1,8,16,1\n",
-             "rows.csv: line 2: phase: \"sleep\" is unknown");
+             "rows.csv: line 2: phase: expected prefill or decode, found \"sleep\"");
   fails_with("kind,recurrence,heads,state,time_ns\nscan,lstm,8,16,1\n",
-             "rows.csv: line 2: recurrence: \"lstm\" is unknown");
+             "rows.csv: line 2: recurrence: expected the name of a recurrence, found \"lstm\"");
   fails_with("kind,seq,heads,state,time_ns\nmamba,1,8,16,1\n",
              "rows.csv: line 2: groups: expected at least 1, found 0");
 }
@@ -188,7 +189,7 @@ static void bad_rows_are_named_by_line_and_column(void **state)
   fails_with("kind,m,n,k,time_ns\ngemm,1,1,1,-1\n",
              "rows.csv: line 2: time_ns: expected a number above 0, found \"-1\"");
   fails_with("kind,m,n,k\ngemm,1,1,1\n", "rows.csv: line 2: time_ns: is missing");
-  fails_with("kind,dtype,time_ns\ngemm,bf15,1\n", "rows.csv: line 2: dtype: \"bf15\" is not a number format");
+  fails_with("kind,dtype,time_ns\ngemm,bf15,1\n", "rows.csv: line 2: dtype: expected a number format, found \"bf15\"");
   fails_with("kind,m,n,k,time_ns,l2\ngemm,1,1,1,1,hot\n", "rows.csv: line 2: l2: expected cold or warm, found \"hot\"");
   fails_with("kind,time_ns\nnorm,1\n",
              "rows.csv: no row of h200 to compare; 1 were left out, the first at line 2: a kind other than gemm, bmm, "

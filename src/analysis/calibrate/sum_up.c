@@ -152,19 +152,10 @@ static bool interval_covers(const hr_hardware *hardware, const hr_validated_row 
 
 /* ---- errors ---- */
 
-#define IN_BAND 0.9 /* of the held-out rows */
-
 const char *hr_calibrated_size_name(hr_calibrated_size size)
 {
   static const char *const names[] = {"all", "below 30 us", "30 us and more"};
   return hr_name_of(names, HR_CALIBRATED_SIZE_COUNT, (int)size);
-}
-
-/* The error that a share of the rows has at most. */
-static double ranked(double *errors, size_t count, double share)
-{
-  qsort(errors, count, sizeof *errors, hr_compare_numbers);
-  return errors[(size_t)fmax(ceil(share * (double)count) - 1, 0)];
 }
 
 static bool belongs(const hr_validated_row *row, hr_interval_kind kind, hr_calibrated_size size)
@@ -173,53 +164,52 @@ static bool belongs(const hr_validated_row *row, hr_interval_kind kind, hr_calib
   return row->kind == kind && (size == HR_CALIBRATED_ANY || small == (size == HR_CALIBRATED_SHORT));
 }
 
-static double mean_of(const hr_validation *v, const hr_calibrated_kind *of)
+/* The errors of the rows of a kind and size; zeros without any. `rows` has room for all. */
+static hr_validated_group errors_of(const hr_validation *v, const hr_calibrated_kind *of, const hr_validated_row **rows)
 {
-  double logs = 0;
-  for (size_t i = 0; i < v->row_count; i++)
-    logs += belongs(&v->rows[i], of->kind, of->size) ? log1p(v->rows[i].error) : 0;
-  return expm1(logs / (double)of->rows);
+  size_t count = 0;
+  hr_validated_group errors = {.rows = 0};
+  for (size_t i = 0; i < v->row_count; i++) {
+    if (belongs(&v->rows[i], of->kind, of->size))
+      rows[count++] = &v->rows[i];
+  }
+  if (count > 0)
+    hr_validated_group_fill(&errors, rows, count);
+  return errors;
 }
 
 /* `half`: a device with the intervals of every second row, held against the others. */
-static void fill(const hr_validation *held, const hr_hardware *half, double *errors, hr_calibrated_kind *to)
+static double coverage_of(const hr_validation *held, const hr_hardware *half, const hr_calibrated_kind *of)
 {
-  double logs = 0, tested = 0, inside = 0;
-  size_t count = 0, number = 0;
+  double tested = 0, inside = 0;
+  size_t number = 0;
   for (size_t i = 0; i < held->row_count; i++) {
-    const hr_validated_row *row = &held->rows[i];
-    bool odd = row->kind == to->kind && number++ % 2 == 1;
-    if (!belongs(row, to->kind, to->size))
+    bool odd = held->rows[i].kind == of->kind && number++ % 2 == 1;
+    if (!odd || !belongs(&held->rows[i], of->kind, of->size))
       continue;
-    errors[count++] = row->error;
-    logs += log(row->prediction.time_ns / row->measured_ns);
-    tested += odd;
-    inside += odd && interval_covers(half, row);
+    tested++;
+    inside += interval_covers(half, &held->rows[i]);
   }
-  to->rows = (int64_t)count;
-  if (count == 0)
-    return;
-  to->held_out = mean_of(held, to);
-  to->held_out_bias = expm1(logs / (double)count);
-  to->held_out_p90 = ranked(errors, count, 0.9);
-  to->held_out_median = (errors[(count - 1) / 2] + errors[count / 2]) / 2;
-  to->coverage = tested > 0 ? inside / tested : (double)NAN;
+  return tested > 0 ? inside / tested : (double)NAN;
 }
 
 static void fill_kinds(const hr_validation *before, const hr_validation *fitted, const hr_hardware *half,
-                       double *errors, hr_calibrate_result *result)
+                       const hr_validated_row **rows, hr_calibrate_result *result)
 {
-  for (int kind = 0; kind < HR_INTERVAL_KIND_COUNT; kind++) {
-    for (int size = 0; size < HR_CALIBRATED_SIZE_COUNT; size++) {
-      hr_calibrated_kind *to = &result->kinds[result->kind_count];
-      *to = (hr_calibrated_kind){.kind = (hr_interval_kind)kind, .size = (hr_calibrated_size)size};
-      fill(result->held_out, half, errors, to);
-      if (to->rows == 0)
-        continue;
-      to->before = mean_of(before, to);
-      to->fitted = mean_of(fitted, to);
-      result->kind_count++;
-    }
+  for (int i = 0; i < HR_INTERVAL_KIND_COUNT * HR_CALIBRATED_SIZE_COUNT; i++) {
+    hr_calibrated_kind *to = &result->kinds[result->kind_count];
+    *to = (hr_calibrated_kind){.kind = (hr_interval_kind)(i / HR_CALIBRATED_SIZE_COUNT),
+                               .size = (hr_calibrated_size)(i % HR_CALIBRATED_SIZE_COUNT)};
+    const hr_validated_group held = errors_of(result->held_out, to, rows);
+    if (held.rows == 0)
+      continue;
+    to->rows = held.rows;
+    to->held_out = held.mean, to->held_out_bias = held.bias;
+    to->held_out_p90 = held.p90, to->held_out_median = held.median;
+    to->coverage = coverage_of(result->held_out, half, to);
+    to->before = errors_of(before, to, rows).mean;
+    to->fitted = errors_of(fitted, to, rows).mean;
+    result->kind_count++;
   }
 }
 
@@ -227,16 +217,18 @@ hr_status hr_calibrate_sum_up(const hr_validation *before, const hr_validation *
                               hr_error *error)
 {
   const hr_validation *held = result->held_out;
-  double *errors = malloc((held->row_count + 1) * sizeof *errors);
-  if (!errors)
+  hr_validated_group all;
+  const hr_validated_row **rows = malloc((held->row_count + 1) * sizeof *rows);
+  if (!rows)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", held->row_count);
   for (size_t i = 0; i < held->row_count; i++)
-    errors[i] = held->rows[i].error;
-  result->hardware->error_band = fmin(ceil(100 * ranked(errors, held->row_count, IN_BAND)) / 100, 100);
+    rows[i] = &held->rows[i];
+  hr_validated_group_fill(&all, rows, held->row_count);
+  result->hardware->error_band = fmin(ceil(100 * all.p90) / 100, 100); /* of nine of ten held-out rows */
   hr_hardware half = *result->hardware;
   hr_status status = fit_intervals(held, true, &half, error);
   if (status == HR_OK)
-    fill_kinds(before, fitted, &half, errors, result);
-  free(errors);
+    fill_kinds(before, fitted, &half, rows, result);
+  free(rows);
   return status == HR_OK ? fit_intervals(held, false, result->hardware, error) : status;
 }

@@ -22,7 +22,7 @@ typedef struct ranked_time {
 typedef struct group_rows {
   size_t count;
   const hr_validated_row **rows;
-  double *errors, *predicted_ranks, *measured_ranks;
+  double *predicted_ranks, *measured_ranks;
   ranked_time *times;
 } group_rows;
 
@@ -57,25 +57,29 @@ static double correlation(const group_rows *g)
   return a > 0 && b > 0 ? both / sqrt(a * b) : (double)NAN;
 }
 
-static void fill(hr_validated_group *group, const group_rows *g)
+static int by_error(const void *a, const void *b)
 {
-  double logs = 0, signed_logs = 0, n = (double)g->count;
+  return hr_compare_numbers(&(*(const hr_validated_row *const *)a)->error,
+                            &(*(const hr_validated_row *const *)b)->error);
+}
+
+void hr_validated_group_fill(hr_validated_group *group, const hr_validated_row **rows, size_t count)
+{
+  double logs = 0, signed_logs = 0, n = (double)count;
   size_t within = 0;
-  for (size_t i = 0; i < g->count; i++) {
-    const hr_validated_row *row = g->rows[i];
-    g->errors[i] = row->error;
+  for (size_t i = 0; i < count; i++) {
+    const hr_validated_row *row = rows[i];
     logs += log1p(row->error);
     signed_logs += log(row->prediction.time_ns / row->measured_ns);
     within += row->measured_ns >= row->prediction.low_ns && row->measured_ns <= row->prediction.high_ns;
   }
-  qsort(g->errors, g->count, sizeof *g->errors, hr_compare_numbers);
-  group->rows = (int64_t)g->count;
-  group->median = (g->errors[(g->count - 1) / 2] + g->errors[g->count / 2]) / 2;
-  group->p90 = g->errors[(size_t)ceil(0.9 * n) - 1];
+  qsort(rows, count, sizeof *rows, by_error);
+  group->rows = (int64_t)count;
+  group->median = (rows[(count - 1) / 2]->error + rows[count / 2]->error) / 2;
+  group->p90 = rows[(size_t)ceil(0.9 * n) - 1]->error;
   group->mean = expm1(logs / n);
   group->bias = expm1(signed_logs / n);
   group->coverage = (double)within / n;
-  group->rank_correlation = correlation(g);
 }
 
 static size_t choose(const hr_validation *v, const hr_validated_group *group, group_rows *g)
@@ -99,7 +103,8 @@ static void fill_groups(hr_validation *v, group_rows *g)
                                     .max_ns = size ? ends_ns[size] : (double)INFINITY};
       if (choose(v, group, g) == 0)
         continue;
-      fill(group, g);
+      group->rank_correlation = correlation(g);
+      hr_validated_group_fill(group, g->rows, g->count);
       v->group_count++;
     }
   }
@@ -123,14 +128,14 @@ static void find_worst(hr_validation *v)
 hr_status hr_validation_sum_up(hr_validation *v, hr_error *error)
 {
   size_t n = v->row_count;
-  double *numbers = malloc(3 * n * sizeof *numbers);
+  double *numbers = malloc(2 * n * sizeof *numbers);
   group_rows g = {.rows = malloc(n * sizeof *g.rows), .times = malloc(n * sizeof *g.times)};
   free(v->groups);
   v->group_count = v->worst_count = 0;
   v->groups = calloc(HR_INTERVAL_KIND_COUNT * (SIZE_COUNT + 1) + 1, sizeof *v->groups);
   bool enough = numbers && g.rows && g.times && v->groups;
   if (enough) {
-    g.errors = numbers, g.predicted_ranks = numbers + n, g.measured_ranks = numbers + 2 * n;
+    g.predicted_ranks = numbers, g.measured_ranks = numbers + n;
     fill_groups(v, &g);
     find_worst(v);
   }

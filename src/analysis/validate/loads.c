@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unequal loads of experts: drawn as aiconfigurator draws them (NVIDIA, collector/helper.py, power_law_logits_v3). */
-#include "analysis/validate/loads.h"
+#include "analysis/validate/rows.h"
 
 #include "base/checked.h"
 #include "base/random.h"

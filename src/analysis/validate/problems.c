@@ -2,7 +2,6 @@
 /* The problem of a record, by its kind. */
 #include "analysis/validate/rows.h"
 
-#include "analysis/validate/loads.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -160,25 +159,18 @@ static hr_recurrence recurrence_of(const char *name)
   return HR_RECURRENCE_NONE;
 }
 
-static hr_status wrong_word(const hr_csv_record *record, const char *column, const char *found)
-{
-  return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": %s: \"%.40s\" is unknown", record->name,
-                 record->line, column, found);
-}
-
 static hr_status read_scan(const hr_csv_record *record, hr_validated_row *row)
 {
   hr_scan_call *call = &row->scan;
   const char *kind = hr_csv_field(record, "kind"), *recurrence = hr_csv_field(record, "recurrence");
   const char *phase = hr_csv_field(record, "phase");
   row->kind = HR_INTERVAL_SCAN;
-  recurrence = recurrence ? recurrence : kind;
-  call->recurrence = recurrence_of(recurrence);
+  call->recurrence = recurrence_of(recurrence ? recurrence : kind);
   if (call->recurrence == HR_RECURRENCE_NONE)
-    return wrong_word(record, "recurrence", recurrence);
+    return hr_csv_fail(record, "recurrence", "the name of a recurrence");
   call->updates = phase && strcmp(phase, "decode") == 0;
   if (phase && !call->updates && strcmp(phase, "prefill") != 0)
-    return wrong_word(record, "phase", phase);
+    return hr_csv_fail(record, "phase", "prefill or decode");
   const integer_column columns[] = {{"batch", 1, 1, &call->batch}, {"seq", 1, call->updates, &call->tokens},
                                     {"heads", 1, 0, &call->heads}, {"head_dim", 1, 1, &call->head_dim},
                                     {"state", 1, 0, &call->state}, {"groups", 0, 0, &call->groups},
@@ -199,28 +191,28 @@ static hr_collective_library library_of_source(const char *source)
   return HR_LIBRARY_COUNT;
 }
 
+static bool is_collective(const char *name, hr_collective_kind *kind)
+{
+  *kind = HR_POINT_TO_POINT;
+  return strcmp(name, "p2p") == 0 || hr_collective_parse(name, kind) == HR_OK;
+}
+
 static hr_status read_collective(const hr_csv_record *record, hr_validated_row *row)
 {
   hr_collective *c = &row->collective;
   const char *kind = hr_csv_field(record, "kind"), *library = hr_csv_field(record, "library");
   const char *name = strcmp(kind, COLLECTIVE) == 0 ? hr_csv_field(record, COLLECTIVE) : kind;
   row->kind = HR_INTERVAL_COLLECTIVE;
-  if (name && strcmp(name, "p2p") == 0)
-    c->kind = HR_POINT_TO_POINT;
-  else if (!name || hr_collective_parse(name, &c->kind) != HR_OK)
-    return wrong_word(record, COLLECTIVE, name ? name : "");
+  if (!name || !is_collective(name, &c->kind))
+    return hr_csv_fail(record, COLLECTIVE, "the name of a collective");
   c->library = library_of_source(hr_csv_field(record, "source"));
   if (library && hr_collective_library_parse(library, &c->library) != HR_OK)
-    return wrong_word(record, "library", library);
+    return hr_csv_fail(record, "library", "the name of a library");
   HR_TRY(read_either(record, "gpus", "devices", 0, &c->devices));
   HR_TRY(hr_csv_integer(record, "nodes", 1, 1, &row->nodes));
   HR_TRY(hr_csv_integer(record, "bytes", 0, -1, &c->bytes));
   HR_TRY(hr_csv_integer(record, "copies", 0, 0, &c->copies));
-  if (c->devices % row->nodes == 0)
-    return HR_OK;
-  return hr_fail(record->error, HR_ERROR_INVALID,
-                 "%s: line %" PRId64 ": gpus: %" PRId64 " are not equally many on %" PRId64 " nodes", record->name,
-                 record->line, c->devices, row->nodes);
+  return c->devices % row->nodes == 0 ? HR_OK : hr_csv_fail(record, "nodes", "as many gpus on each");
 }
 
 /* "collective all_reduce bytes=512 gpus=2 library=nccl dtype=bf16": a row of a sweep. */
@@ -234,14 +226,8 @@ static hr_status read_collective_problem(const hr_csv_record *record, hr_validat
                            &c->devices, library);
   if (found != 4 || hr_collective_parse(kind, &c->kind) != HR_OK ||
       hr_collective_library_parse(library, &c->library) != HR_OK)
-    return wrong_word(record, "problem", problem);
+    return hr_csv_fail(record, "problem", "collective, its name, bytes, gpus and library");
   return HR_OK;
-}
-
-static bool is_collective(const char *kind)
-{
-  hr_collective_kind found;
-  return strcmp(kind, "p2p") == 0 || strcmp(kind, COLLECTIVE) == 0 || hr_collective_parse(kind, &found) == HR_OK;
 }
 
 hr_read_problem_fn hr_problem_reader(const hr_csv_record *record)
@@ -264,15 +250,17 @@ hr_read_problem_fn hr_problem_reader(const hr_csv_record *record)
                  {"latent", read_latent},
                  {"latent_prefill", read_latent},
                  {"experts", read_experts},
-                 {"scan", read_scan}};
+                 {"scan", read_scan},
+                 {COLLECTIVE, read_collective}};
   const char *kind = hr_csv_field(record, "kind"), *problem = hr_csv_field(record, "problem");
+  hr_collective_kind collective;
   if (!kind)
     return problem && strncmp(problem, sweep, sizeof sweep - 1) == 0 ? read_collective_problem : NULL;
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     if (strcmp(kind, readers[i].kind) == 0)
       return readers[i].read;
   }
-  if (is_collective(kind))
+  if (is_collective(kind, &collective))
     return read_collective;
   return recurrence_of(kind) == HR_RECURRENCE_NONE ? NULL : read_scan;
 }

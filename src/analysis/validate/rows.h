@@ -16,6 +16,16 @@ typedef hr_status (*hr_read_problem_fn)(const hr_csv_record *record, hr_validate
  *  those of collectives alone say all that a prediction needs. NULL: others, and kinds that have no prediction. */
 hr_read_problem_fn hr_problem_reader(const hr_csv_record *record);
 
+/** Tokens of a layer and its experts on all devices. */
+typedef struct hr_expert_loads {
+  int64_t tokens, top_k, experts, devices;
+  double exponent; /* of the power law that the experts' loads are drawn from, above 1 */
+} hr_expert_loads;
+
+/** Sets rows and experts of the call to those of the device with the most tokens, in the mean of several draws. Leaves
+ *  the call as it is where the devices' experts are not as many, or are too many. */
+void hr_expert_loads_take(const hr_expert_loads *loads, hr_expert_call *call);
+
 /** The caller of a long loop over rows, who may want to stop. */
 typedef struct hr_row_poll {
   hr_progress_fn progress; /* may be NULL */
@@ -53,6 +63,9 @@ void hr_validation_skip(hr_validation *validation, const char *unit, int64_t num
  *  errors of hr_validated_row_predict(). */
 hr_status hr_validation_add(hr_validation *validation, size_t *capacity, hr_hardware *hardware, hr_validated_row *row,
                             const char *unit, hr_error *error);
+
+/** Fills the errors of a group of `count` rows, at least one, but for the correlation of ranks. Sorts them by error. */
+void hr_validated_group_fill(hr_validated_group *group, const hr_validated_row **rows, size_t count);
 
 /** Fills groups and worst rows from the rows, again after these changed. HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_validation_sum_up(hr_validation *validation, hr_error *error);

@@ -86,8 +86,7 @@ static hr_status read_row(const validate_work *w, const hr_csv_record *record, h
                             .scan = hr_scan_call_default(),
                             .collective = hr_collective_default()};
   if (dtype && hr_dtype_parse(dtype, &row->gemm.dtype) != HR_OK)
-    return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": dtype: \"%.40s\" is not a number format",
-                   record->name, record->line, dtype);
+    return hr_csv_fail(record, "dtype", "a number format");
   row->attention.dtype = row->experts.dtype = row->scan.dtype = row->gemm.dtype;
   HR_TRY(read_time(record, &row->measured_ns));
   HR_TRY(read(record, row));
