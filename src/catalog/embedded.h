@@ -18,4 +18,7 @@ extern const size_t hr_embedded_published_count;
 extern const hr_catalog_entry hr_embedded_licenses[];
 extern const size_t hr_embedded_licenses_count;
 
+/** The entry of this name, ignoring case; NULL if there is none or `name` is NULL. */
+const hr_catalog_entry *hr_find_entry(const hr_catalog_entry *entries, size_t count, const char *name);
+
 #endif

@@ -139,14 +139,9 @@ static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
+static bool attentions_ascend(const hr_hardware *hardware, size_t i)
 {
-  for (size_t i = 1; i < hardware->attention_count; i++) {
-    if (hardware->attentions[i].head_dim <= hardware->attentions[i - 1].head_dim)
-      return hr_fail(error, HR_ERROR_INVALID, "attentions: head_dim %" PRId64 ": expected ascending sizes",
-                     hardware->attentions[i].head_dim);
-  }
-  return HR_OK;
+  return hardware->attentions[i - 1].head_dim < hardware->attentions[i].head_dim;
 }
 
 int64_t hr_collective_rate_order(const hr_collective_rate *a, const hr_collective_rate *b)
@@ -156,37 +151,33 @@ int64_t hr_collective_rate_order(const hr_collective_rate *a, const hr_collectiv
   return a->kind != b->kind ? (int64_t)a->kind - (int64_t)b->kind : a->devices - b->devices;
 }
 
-static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
+static bool collectives_ascend(const hr_hardware *hardware, size_t i)
 {
-  for (size_t i = 1; i < hardware->collective_count; i++) {
-    const hr_collective_rate *rate = &hardware->collectives[i];
-    if (hr_collective_rate_order(rate - 1, rate) > 0)
-      return hr_fail(error, HR_ERROR_INVALID,
-                     "collectives: %s of %" PRId64 " devices: expected an order by library, kind, then "
-                     "ascending devices",
-                     hr_collective_name(rate->kind), rate->devices);
-  }
-  return HR_OK;
+  return hr_collective_rate_order(&hardware->collectives[i - 1], &hardware->collectives[i]) <= 0;
 }
 
-/* Intervals are in the order of kind, number format and time. */
-static bool intervals_ascend(const hr_interval *before, const hr_interval *interval)
+static bool intervals_ascend(const hr_hardware *hardware, size_t i)
 {
+  const hr_interval *before = &hardware->intervals[i - 1], *interval = &hardware->intervals[i];
   if (before->kind != interval->kind)
     return before->kind < interval->kind;
-  if (before->dtype != interval->dtype)
-    return before->dtype < interval->dtype;
-  return before->below_ns < interval->below_ns;
+  return before->dtype != interval->dtype ? before->dtype < interval->dtype : before->below_ns < interval->below_ns;
 }
 
-static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
+static hr_status check_orders(const hr_hardware *hardware, hr_error *error)
 {
-  for (size_t i = 1; i < hardware->interval_count; i++) {
-    const hr_interval *interval = &hardware->intervals[i];
-    if (!intervals_ascend(interval - 1, interval))
-      return hr_fail(error, HR_ERROR_INVALID,
-                     "intervals: %s below %g ns: expected an order by kind, number format and time",
-                     hr_interval_kind_name(interval->kind), interval->below_ns);
+  const struct {
+    const char *list, *order;
+    size_t count;
+    bool (*ascend)(const hr_hardware *hardware, size_t i); /* from row i - 1 to row i */
+  } lists[] = {{"attentions", "ascending head sizes", hardware->attention_count, attentions_ascend},
+               {"collectives", "an order by library, kind and devices", hardware->collective_count, collectives_ascend},
+               {"intervals", "an order by kind, number format and time", hardware->interval_count, intervals_ascend}};
+  for (size_t list = 0; list < sizeof lists / sizeof *lists; list++) {
+    for (size_t i = 1; i < lists[list].count; i++) {
+      if (!lists[list].ascend(hardware, i))
+        return hr_fail(error, HR_ERROR_INVALID, "%s[%zu]: expected %s", lists[list].list, i, lists[list].order);
+    }
   }
   return HR_OK;
 }
@@ -237,7 +228,5 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_tiles(hardware, error));
   HR_TRY(check_conditions(hardware, error));
   HR_TRY(check_alignments(hardware, error));
-  HR_TRY(check_collectives(hardware, error));
-  HR_TRY(check_intervals(hardware, error));
-  return check_attentions(hardware, error);
+  return check_orders(hardware, error);
 }

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "catalog/embedded.h"
 
 #include <csv.h>
-#include <headroom/experimental/catalog.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,9 +65,7 @@ hr_status hr_published_read(const char *file, hr_published_fn each, void *contex
 {
   size_t count;
   char name[FIELD_SIZE];
-  const hr_catalog_entry *entries = hr_catalog_published(&count), *entry = NULL;
-  for (size_t i = 0; i < count && !entry; i++)
-    entry = strcmp(entries[i].name, file) == 0 ? &entries[i] : NULL;
+  const hr_catalog_entry *entries = hr_catalog_published(&count), *entry = hr_find_entry(entries, count, file);
   if (!entry)
     return hr_fail(error, HR_ERROR_NOT_FOUND, "there are no published points \"%s\"", file);
   hr_write_text(name, sizeof name, "%s.csv", file);

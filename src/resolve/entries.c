@@ -5,18 +5,8 @@
 
 #include <headroom/experimental/resolve.h>
 #include <string.h>
-#include <strings.h>
 
 #define ENTRIES_MAX 512
-
-const hr_catalog_entry *hr_find_entry(const hr_catalog_entry *entries, size_t count, const char *name)
-{
-  for (size_t i = 0; i < count; i++) {
-    if (strcasecmp(entries[i].name, name) == 0)
-      return &entries[i];
-  }
-  return NULL;
-}
 
 void hr_suggest_entries(const char *wanted, const hr_catalog_entry *entries, size_t count, char *text, size_t size)
 {

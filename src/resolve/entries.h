@@ -8,9 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** The entry of this name, ignoring case; NULL if there is none. */
-const hr_catalog_entry *hr_find_entry(const hr_catalog_entry *entries, size_t count, const char *name);
-
 /** hr_suggest_names() over the entries. */
 void hr_suggest_entries(const char *wanted, const hr_catalog_entry *entries, size_t count, char *text, size_t size);
 

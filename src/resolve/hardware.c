@@ -3,6 +3,7 @@
 #include "hardware/hardware.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "catalog/embedded.h"
 #include "resolve/calibration.h"
 #include "resolve/entries.h"
 #include "resolve/read_file.h"

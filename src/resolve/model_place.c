@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "catalog/embedded.h"
 #include "resolve/entries.h"
 #include "resolve/hub_cache.h"
 

@@ -238,15 +238,6 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   return HR_OK;
 }
 
-static const hr_catalog_entry *find_entry(const hr_catalog_entry *entries, size_t count, const char *name)
-{
-  for (size_t i = 0; i < count && name; i++) {
-    if (strcmp(entries[i].name, name) == 0)
-      return &entries[i];
-  }
-  return NULL;
-}
-
 /* Whether a device says it of itself: its names, the figures of its datasheet, how it is connected, and where its own
  * measurements lie. All others may come from the device that it is like. */
 static bool is_own(const char *field)
@@ -286,7 +277,7 @@ static void take_missing(json_t *root, json_t *known, bool members)
 static hr_status take_architecture(const hr_json_reader *reader, json_t *root, json_t **known)
 {
   const char *name = json_string_value(json_object_get(root, "architecture"));
-  const hr_catalog_entry *entry = find_entry(hr_embedded_architectures, hr_embedded_architectures_count, name);
+  const hr_catalog_entry *entry = hr_find_entry(hr_embedded_architectures, hr_embedded_architectures_count, name);
   *known = NULL;
   if (!entry)
     return HR_OK;
@@ -301,7 +292,7 @@ static hr_status take_figures(const hr_json_reader *reader, json_t *root)
   const char *name = NULL;
   json_t *like = NULL, *architecture = NULL;
   HR_TRY(hr_json_string_or(reader, "like", "", &name));
-  const hr_catalog_entry *entry = find_entry(hr_embedded_hardware, hr_embedded_hardware_count, name);
+  const hr_catalog_entry *entry = hr_find_entry(hr_embedded_hardware, hr_embedded_hardware_count, name);
   if (!entry)
     return name[0] ? hr_json_fail(reader, "like", HR_ERROR_INVALID, "\"%.40s\" is not a built-in device", name) : HR_OK;
   HR_TRY(hr_json_parse(entry->text, entry->length, entry->name, &like, reader->error));
