@@ -236,19 +236,12 @@ hr_status hr_calibrate_device_file(const hr_calibrate_result *result, const char
 {
   HR_NEED(error, result, facts, text);
   HR_TAKE(hr_calibrate_facts, facts, error);
-  json_t *all = device_json(result->hardware), *root = NULL;
-  hr_status status = HR_OK;
+  json_auto_t *all = device_json(result->hardware), *root = NULL;
   if (base)
-    status = hr_json_parse(base, length, "device file", &root, error);
+    HR_TRY(hr_json_parse(base, length, "device file", &root, error));
   else
     root = json_deep_copy(all);
-  char *written = NULL;
-  if (status == HR_OK && all && root && fill(root, all, result, facts))
-    written = text_of(root);
-  json_decref(all);
-  json_decref(root);
-  if (status != HR_OK)
-    return status;
+  char *written = all && root && fill(root, all, result, facts) ? text_of(root) : NULL;
   if (!written)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a device file");
   *text = written;

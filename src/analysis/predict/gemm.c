@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a GEMM: tile and wave quantization, split-K, alignment, clock, memory, launch.
  * docs/prediction-model.md has the model. */
-#include "analysis/predict/gemm_family.h"
 #include "analysis/predict/gemm_tiling.h"
 
 #include "base/checked.h"
@@ -149,21 +148,6 @@ static double gemv_ns(const hr_tiling_problem *problem, const hr_tiling *tiling,
   return busy_ns;
 }
 
-/* Elements of k that a kernel advances at a time. */
-static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm)
-{
-  if (hardware->simt_formats[gemm->dtype])
-    return SIMT_DEPTH;
-  return hr_max64(1, hardware->tile_k_bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
-}
-
-/* Whether rows of the result are multiples of 16 bytes, but not of a sector. Narrower ones are part of the alignment's
- * loss. */
-static bool writes_parts_of_sectors(const hr_gemm *gemm, int64_t result_bytes)
-{
-  return operand_alignment(hr_gemm_c(gemm), false, result_bytes) == HR_SECTOR_BYTES / 2;
-}
-
 /* Alignments from which loads are as fast as any. */
 #define FULL_LOAD_BYTES 64
 
@@ -191,10 +175,10 @@ static void set_family(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_pr
   problem->load_b = load_times(problem, operand_alignment(hr_gemm_b(gemm), false, problem->element_bytes));
   problem->split_ns = cost->split_ns;
   problem->depth_step = hr_max64(1, family->k_bytes / problem->element_bytes);
-  if (cost->sector_bytes_per_ns > 0) {
-    bool parts = writes_parts_of_sectors(gemm, problem->result_bytes);
-    problem->sector_ns_per_byte = parts ? 1 / cost->sector_bytes_per_ns : 0;
-  }
+  /* Rows of the result are parts of sectors; narrower ones are part of the alignment's loss. */
+  if (cost->sector_bytes_per_ns > 0 &&
+      operand_alignment(hr_gemm_c(gemm), false, problem->result_bytes) == HR_SECTOR_BYTES / 2)
+    problem->sector_ns_per_byte = 1 / cost->sector_bytes_per_ns;
 }
 
 /* The shortest GEMM, which takes longer the more multiprocessors have a tile. */
@@ -253,7 +237,8 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_MIN);
-  problem.depth_step = depth_step(hardware, gemm);
+  problem.depth_step =
+      hardware->simt_formats[gemm->dtype] ? SIMT_DEPTH : hr_max64(1, hardware->tile_k_bytes / problem.element_bytes);
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.split_ns = hardware->split_ns;
   /* An A100 leaves k of 16 × 3 × 30,000,000 whole: 780 ms; n = 2, aligned to 4 bytes, takes 5.7 ms. */
@@ -269,8 +254,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   HR_TRY(hr_predict_rate(hardware, gemm->dtype, &rate, error));
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)gemm->k;
 
-  hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->gemm_launch_ns)};
-  p.matrix_ns = flops / rate * 1e9;
+  hr_prediction p = {.matrix_ns = flops / rate * 1e9};
   bool by_edge;
   double share = set_alignments(hardware, gemm, batched, &p, &by_edge);
   hr_tiling_problem problem = make_problem(hardware, gemm, batched, rate, &p);

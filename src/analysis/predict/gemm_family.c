@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of families: kernels of cuBLAS 13.1 on Hopper. Tiles are those that its heuristic was seen to choose; the
  * blocks of a multiprocessor follow from their registers and shared memory. */
-#include "analysis/predict/gemm_family.h"
+#include "analysis/predict/gemm_tiling.h"
 
 #include <stddef.h>
 

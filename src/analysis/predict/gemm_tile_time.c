@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a tiling: of a tile on its slot by each kind of kernel, waves, splits of k, memory, and the clock. */
-#include "analysis/predict/gemm_family.h"
 #include "analysis/predict/gemm_tiling.h"
 
 #include "base/checked.h"
@@ -111,19 +110,13 @@ typedef struct block_terms {
   double stores_ns, wave_ns;
 } block_terms;
 
-/* Part of row_ns that is left where rows along k are so short that several share a cache line. */
-static double short_rows(const hr_gemm_kernel_cost *cost, const hr_gemm *gemm)
-{
-  return cost->short_k > 0 ? 1 - exp(-(double)gemm->k / cost->short_k) : 1;
-}
-
 /* The load of an operand in a step: `size` rows along k, or the step's elements of k in rows of whole steps. */
 static double load_ns(const hr_tiling_problem *problem, double size, bool along_k)
 {
   const hr_gemm_kernel_cost *cost = problem->cost;
   double depth = (double)problem->depth_step;
-  if (along_k)
-    return size * cost->row_ns * short_rows(cost, problem->gemm);
+  if (along_k) /* short rows share cache lines */
+    return size * cost->row_ns * (cost->short_k > 0 ? 1 - exp(-(double)problem->gemm->k / cost->short_k) : 1);
   double times = problem->family->column_times > 0 ? problem->family->column_times : 1;
   return depth * ceil(size / depth) * (cost->column_ns > 0 ? cost->column_ns : cost->row_ns) * times;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds which tiles the library takes for a GEMM, and how it splits k. docs/prediction-model.md has the model. */
 #include "analysis/predict/gemm_tiling.h"
-#include "analysis/predict/gemm_family.h"
 
 #include "base/checked.h"
 #include "hardware/hardware.h"

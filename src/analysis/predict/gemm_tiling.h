@@ -1,10 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The result of a GEMM cut into tiles, the splits of k, and their time. */
+/* The result of a GEMM cut into tiles, the splits of k, and their time. Families of a library's kernels: which GEMMs
+ * they compute, in which tiles, and how they split k. */
 #ifndef HR_ANALYSIS_PREDICT_GEMM_TILING_H
 #define HR_ANALYSIS_PREDICT_GEMM_TILING_H
 
 #include "analysis/predict/terms.h"
 #include "hardware/hardware.h"
+
+/** A tile of a family's kernels. */
+typedef struct hr_family_tile {
+  int16_t m, n;
+  int8_t cluster_m, cluster_n; /* tiles that share loads */
+  int8_t blocks;               /* that a multiprocessor runs at once */
+  bool batched;                /* of batched GEMMs alone */
+} hr_family_tile;
+
+/** A row of the table of families. All have the terms of hr_gemm_kernel_cost, which the device's file has by name. */
+typedef struct hr_gemm_family {
+  size_t cost;           /* offset of the block in hr_hardware */
+  int64_t element_bytes; /* of its operands; 0: any */
+  int64_t align_least;   /* bytes to which operands and result are aligned: at least, */
+  int64_t align_below;   /* and below */
+  bool simt;             /* of SIMT formats, whatever the alignment */
+  bool misaligned;       /* its loss counts against aligned tiles; the clock is at its limit */
+  const hr_family_tile *tiles;
+  size_t tile_count;
+  int64_t granule;     /* of tiles whose operand is not contiguous along k */
+  int64_t k_bytes;     /* a step along k */
+  int64_t split_from;  /* bytes of a row along k from which it is split, */
+  int64_t split_part;  /* into parts of at least so many, */
+  int64_t split_waves; /* that fill at most so many waves of tiles */
+  bool splits_always;  /* where two parts fit into one wave */
+  double column_times; /* as long that loads take which are not contiguous along k: WGMMA transposes 2-byte operands
+                        * alone; 0: as the block says */
+  double wave_ns;      /* besides that of the block */
+} hr_gemm_family;
 
 /** The terms that do not depend on the tile. */
 typedef struct hr_tiling_problem {
@@ -13,22 +43,22 @@ typedef struct hr_tiling_problem {
   const hr_tile *shapes; /* tiles of the format */
   size_t shape_count;
   int64_t slots, element_bytes;
-  int64_t result_bytes;                /* of an element of the result: 2 for operands of 8 bits */
-  int64_t depth_step;                  /* elements of k per step */
-  double slot_ns_per_flop;             /* of one slot at the library's rate */
-  double slot_ns_per_stored;           /* per element of the result: the part of its store that compute does not hide */
-  double alignment_share;              /* of full speed; 1: aligned */
-  bool by_edge;                        /* smaller tiles lose more than the share: with their edge, not their area */
-  const struct hr_gemm_family *family; /* whose tiles and cost are taken; NULL: `shapes` */
-  const hr_gemm_kernel_cost *cost;     /* of the family */
-  double load_a, load_b;               /* times as long that loads of A and B take by their alignment; of a family */
-  double sector_ns_per_byte;           /* of a result whose rows are parts of sectors; 0: no limit of its own */
-  double split_ns;                     /* of splitting k */
-  bool whole_k;                        /* without a family: k is not split */
-  double row_loads;                    /* times as long that reading from memory takes by the rows of B, at least 1 */
-  double rate_slowdown; /* of arithmetic, by rows along k that lie far apart or by small tiles, at least 1 */
-  double matrix_ns;     /* useful FLOPs at the library's rate */
-  double loaded_bytes;  /* of the operands, each as often as it must be read */
+  int64_t result_bytes;            /* of an element of the result: 2 for operands of 8 bits */
+  int64_t depth_step;              /* elements of k per step */
+  double slot_ns_per_flop;         /* of one slot at the library's rate */
+  double slot_ns_per_stored;       /* per element of the result: the part of its store that compute does not hide */
+  double alignment_share;          /* of full speed; 1: aligned */
+  bool by_edge;                    /* smaller tiles lose more than the share: with their edge, not their area */
+  const hr_gemm_family *family;    /* whose tiles and cost are taken; NULL: `shapes` */
+  const hr_gemm_kernel_cost *cost; /* of the family */
+  double load_a, load_b;           /* times as long that loads of A and B take by their alignment; of a family */
+  double sector_ns_per_byte;       /* of a result whose rows are parts of sectors; 0: no limit of its own */
+  double split_ns;                 /* of splitting k */
+  bool whole_k;                    /* without a family: k is not split */
+  double row_loads;                /* times as long that reading from memory takes by the rows of B, at least 1 */
+  double rate_slowdown;            /* of arithmetic, by rows along k that lie far apart or by small tiles, at least 1 */
+  double matrix_ns;                /* useful FLOPs at the library's rate */
+  double loaded_bytes;             /* of the operands, each as often as it must be read */
   double highest_clock; /* that a tiling may have over the settled one; misaligned kernels are at their limit */
 
   /* What all tiles of a family have in common; 0 without one. */
@@ -54,6 +84,13 @@ typedef struct hr_tiling {
   double busy_ns;    /* of both, overlapped */
   double started_ns; /* that a launch takes more than the shortest, by the multiprocessors that have a tile */
 } hr_tiling;
+
+/** The family that computes a GEMM of operands and result aligned to `alignment` bytes; NULL: the device's file has no
+ *  cost of it. */
+const hr_gemm_family *hr_gemm_family_of(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment);
+
+/** The cost that the device's file has of a family. */
+const hr_gemm_kernel_cost *hr_gemm_family_cost(const hr_hardware *hardware, const hr_gemm_family *family);
 
 /** The fastest tiling, as the library's heuristics aim to choose. */
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem);

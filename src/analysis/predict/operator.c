@@ -22,6 +22,8 @@ static void finish_attention(const hr_hardware *hardware, const hr_operator *op,
 /* K and V copied into the cache behind the call. */
 static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p)
 {
+  if (op->cached_bytes == 0)
+    return;
   p->cache_ns = hr_recent_ns(hardware, (double)op->cached_bytes, 0);
   finish_attention(hardware, op, p->time_ns - p->launch_ns + p->cache_ns, p);
 }
@@ -49,8 +51,7 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
     decode.cache_format = op->id == HR_OP_INDEX_SCORE ? HR_KV_UNQUANTIZED : op->kv_cache; /* keys of an indexer */
     HR_TRY(hr_decode_set_pages(&decode, op->page_size > 0 ? op->page_size : HR_KV_PAGE_USUAL, error));
     HR_TRY(hr_predict_decode_by(hardware, &decode, op->framework, prediction, error));
-    if (op->cached_bytes > 0)
-      add_cache_writes(hardware, op, prediction);
+    add_cache_writes(hardware, op, prediction);
     return HR_OK;
   }
   /* Eager mode is nobody's server. */
@@ -61,8 +62,7 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
     return hr_predict_gradients(hardware, op, prediction, error);
   HR_TRY(op->masked ? predict_masked(hardware, op, prediction, error)
                     : hr_predict_prefill(hardware, &op->attention, op->framework, server, prediction, error));
-  if (op->cached_bytes > 0)
-    add_cache_writes(hardware, op, prediction);
+  add_cache_writes(hardware, op, prediction);
   return HR_OK;
 }
 

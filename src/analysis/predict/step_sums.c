@@ -128,12 +128,6 @@ double hr_all_microbatches_ns(const hr_part_times *times, const hr_workload *wor
   return microbatch_ns - saved_ns + further_microbatches(workload) * stage_ns;
 }
 
-/* Every pipeline stage waits for the one with the most layers. */
-static double layer_stretch(int64_t layers, int64_t stages)
-{
-  return (double)hr_round_up(layers, stages) / (double)layers;
-}
-
 /* The slowest stage decides how long they take. */
 static double stretched_ns(const hr_part_times *times, double stretch, const hr_workload *workload)
 {
@@ -147,7 +141,8 @@ static void add_microbatches(const hr_subject *subject, const hr_step_sums *sums
   const hr_workload *workload = subject->workload;
   const hr_part_times *parts = sums->parts;
   int64_t layers = hr_model_layers(subject->model);
-  double stretch = layer_stretch(layers, workload->pipeline_stages);
+  /* Every pipeline stage waits for the one with the most layers. */
+  double stretch = (double)hr_round_up(layers, workload->pipeline_stages) / (double)layers;
   hr_part_times times = parts[HR_STEP_EXPECTED];
   times.layers *= stretch;
   about->layer_time_ns = parts[HR_STEP_EXPECTED].layers / (double)layers;

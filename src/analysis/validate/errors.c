@@ -57,10 +57,11 @@ static double correlation(const group_rows *g)
   return a > 0 && b > 0 ? both / sqrt(a * b) : (double)NAN;
 }
 
+/* Ascending; of equal errors the first row comes last. */
 static int by_error(const void *a, const void *b)
 {
-  return hr_compare_numbers(&(*(const hr_validated_row *const *)a)->error,
-                            &(*(const hr_validated_row *const *)b)->error);
+  const hr_validated_row *x = *(const hr_validated_row *const *)a, *y = *(const hr_validated_row *const *)b;
+  return x->error != y->error ? hr_compare_numbers(&x->error, &y->error) : (x < y) - (x > y);
 }
 
 void hr_validated_group_fill(hr_validated_group *group, const hr_validated_row **rows, size_t count)
@@ -110,19 +111,13 @@ static void fill_groups(hr_validation *v, group_rows *g)
   }
 }
 
-static void find_worst(hr_validation *v)
+static void find_worst(hr_validation *v, const hr_validated_row **rows)
 {
-  for (size_t i = 0; i < v->row_count; i++) {
-    size_t at = v->worst_count;
-    while (at > 0 && v->rows[v->worst[at - 1]].error < v->rows[i].error)
-      at--;
-    if (at == HR_VALIDATED_WORST)
-      continue;
-    v->worst_count += v->worst_count < HR_VALIDATED_WORST;
-    for (size_t later = v->worst_count - 1; later > at; later--)
-      v->worst[later] = v->worst[later - 1];
-    v->worst[at] = i;
-  }
+  for (size_t i = 0; i < v->row_count; i++)
+    rows[i] = &v->rows[i];
+  qsort(rows, v->row_count, sizeof *rows, by_error);
+  for (size_t i = v->row_count; i > 0 && v->worst_count < HR_VALIDATED_WORST; i--)
+    v->worst[v->worst_count++] = (size_t)(rows[i - 1] - v->rows);
 }
 
 hr_status hr_validation_sum_up(hr_validation *v, hr_error *error)
@@ -137,7 +132,7 @@ hr_status hr_validation_sum_up(hr_validation *v, hr_error *error)
   if (enough) {
     g.predicted_ranks = numbers, g.measured_ranks = numbers + n;
     fill_groups(v, &g);
-    find_worst(v);
+    find_worst(v, g.rows);
   }
   free(numbers);
   free(g.rows);

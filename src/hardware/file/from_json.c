@@ -273,12 +273,11 @@ static void take_missing(json_t *root, json_t *known, bool members)
   }
 }
 
-/* The file of the device's architecture, and its figures where the device has none; NULL: there is no such file. */
+/* Reads the file of the device's architecture, if there is one, and takes the figures that the device has not. */
 static hr_status take_architecture(const hr_json_reader *reader, json_t *root, json_t **known)
 {
   const char *name = json_string_value(json_object_get(root, "architecture"));
   const hr_catalog_entry *entry = hr_find_entry(hr_embedded_architectures, hr_embedded_architectures_count, name);
-  *known = NULL;
   if (!entry)
     return HR_OK;
   HR_TRY(hr_json_parse(entry->text, entry->length, entry->name, known, reader->error));
@@ -290,22 +289,17 @@ static hr_status take_architecture(const hr_json_reader *reader, json_t *root, j
 static hr_status take_figures(const hr_json_reader *reader, json_t *root)
 {
   const char *name = NULL;
-  json_t *like = NULL, *architecture = NULL;
+  json_auto_t *like = NULL, *architecture = NULL;
   HR_TRY(hr_json_string_or(reader, "like", "", &name));
   const hr_catalog_entry *entry = hr_find_entry(hr_embedded_hardware, hr_embedded_hardware_count, name);
   if (!entry)
     return name[0] ? hr_json_fail(reader, "like", HR_ERROR_INVALID, "\"%.40s\" is not a built-in device", name) : HR_OK;
   HR_TRY(hr_json_parse(entry->text, entry->length, entry->name, &like, reader->error));
-  hr_status status = hr_take_former_names(reader, like);
-  if (status == HR_OK && json_object_get(like, "like"))
-    status = hr_json_fail(reader, "like", HR_ERROR_INVALID, "\"%.40s\" is itself like another device", name);
-  if (status == HR_OK)
-    status = take_architecture(reader, like, &architecture);
-  if (status == HR_OK)
-    take_missing(root, like, false);
-  json_decref(architecture);
-  json_decref(like);
-  return status;
+  if (json_object_get(like, "like"))
+    return hr_json_fail(reader, "like", HR_ERROR_INVALID, "\"%.40s\" is itself like another device", name);
+  HR_TRY(take_architecture(reader, like, &architecture));
+  take_missing(root, like, false);
+  return HR_OK;
 }
 
 /* GEMMs of a device that has not been measured have the band of its architecture's figures at least. */
@@ -320,21 +314,15 @@ static void widen_band(hr_hardware *hardware, const json_t *architecture)
 
 static hr_status read_file(const hr_input *input, hr_hardware *hardware, hr_error *error)
 {
-  json_t *root = NULL, *architecture = NULL;
+  json_auto_t *root = NULL, *architecture = NULL;
   HR_TRY(hr_json_parse(input->text, input->length, input->name, &root, error));
   const hr_json_reader reader = {root, input->name, "", error};
-  hr_status status = hr_take_former_names(&reader, root);
-  if (status == HR_OK)
-    status = take_figures(&reader, root);
-  if (status == HR_OK)
-    status = take_architecture(&reader, root, &architecture);
-  if (status == HR_OK)
-    status = read_hardware(&reader, hardware);
-  if (status == HR_OK)
-    widen_band(hardware, architecture);
-  json_decref(architecture);
-  json_decref(root);
-  return status;
+  HR_TRY(hr_take_former_names(&reader, root));
+  HR_TRY(take_figures(&reader, root));
+  HR_TRY(take_architecture(&reader, root, &architecture));
+  HR_TRY(read_hardware(&reader, hardware));
+  widen_band(hardware, architecture);
+  return HR_OK;
 }
 
 hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr_error *error)
@@ -354,15 +342,14 @@ hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr
 
 bool hr_hardware_has_alias(const char *text, size_t length, const char *name)
 {
-  json_t *root = NULL;
+  json_auto_t *root = NULL;
   if (hr_json_parse(text, length, "device", &root, NULL) != HR_OK)
     return false;
   const json_t *aliases = json_object_get(root, "aliases");
-  bool found = false;
-  for (size_t i = 0; i < json_array_size(aliases) && !found; i++) {
+  for (size_t i = 0; i < json_array_size(aliases); i++) {
     const char *alias = json_string_value(json_array_get(aliases, i));
-    found = alias && strcasecmp(alias, name) == 0;
+    if (alias && strcasecmp(alias, name) == 0)
+      return true;
   }
-  json_decref(root);
-  return found;
+  return false;
 }
