@@ -292,3 +292,16 @@ hr_status hr_json_string_or(const hr_json_reader *reader, const char *field, con
   *value = found ? json_string_value(found) : fallback;
   return HR_OK;
 }
+
+hr_status hr_json_choice_or(const hr_json_reader *reader, const char *field, const char *const *names, size_t count,
+                            const char *fallback, int *value)
+{
+  const char *found = NULL;
+  char expected[256] = "";
+  HR_TRY(hr_json_string_or(reader, field, fallback, &found));
+  if (hr_name_find(names, count, found, value) == HR_OK)
+    return HR_OK;
+  for (size_t i = 0, used = 0; i < count && used < sizeof expected; i++)
+    used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", i > 0 ? ", " : "", names[i]);
+  return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected one of %s, found \"%.40s\"", expected, found);
+}

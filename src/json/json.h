@@ -51,6 +51,10 @@ hr_status hr_json_boolean_or(const hr_json_reader *reader, const char *field, bo
 /** Reads a string; *value lives as long as the object. `fallback` NULL makes the field required. */
 hr_status hr_json_string_or(const hr_json_reader *reader, const char *field, const char *fallback, const char **value);
 
+/** Reads one of `count` names and sets *value to its index. `fallback` as in hr_json_string_or(). */
+hr_status hr_json_choice_or(const hr_json_reader *reader, const char *field, const char *const *names, size_t count,
+                            const char *fallback, int *value);
+
 /** Writes "<input>: <path><field>: <message>" to the reader's error and returns `status`. */
 hr_status hr_json_fail(const hr_json_reader *reader, const char *field, hr_status status, const char *format, ...)
     HR_PRINTF(4, 5);

@@ -376,7 +376,7 @@ static void the_short_form_has_its_own_errors(void **state)
       {"{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"k_heads\":5}", "k_heads: 5 does not divide a, 32"},
       {"{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"v_heads\":64}", "v_heads: 64 does not divide a, 32"},
       {"{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"mlp\":\"relu\"}",
-       "mlp: expected one of \"gelu\", \"swiglu\", found \"relu\""},
+       "mlp: expected one of gelu, swiglu, found \"relu\""},
       {"{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"b\":0}", "b: expected a positive integer, found 0"},
       {"{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"t\":-1}", "t: expected a positive integer, found -1"},
       {"{\"h\":1099511627775,\"a\":1,\"L\":1,\"v\":1}", "h: 1099511627775 is too large"},

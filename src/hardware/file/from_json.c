@@ -45,20 +45,18 @@ static hr_status read_count(const hr_json_reader *reader, const hr_device_figure
   return HR_OK;
 }
 
+#define WORDS_MAX 32
+
 /* The enumerator that the file names. */
 static hr_status read_word(const hr_json_reader *reader, const hr_device_figure *figure, double *value)
 {
-  const char *text = NULL;
-  char expected[256] = "";
-  HR_TRY(hr_json_string_or(reader, figure->field, NULL, &text));
-  for (int i = 0; i <= (int)figure->bounds->most && strcmp(figure->bounds->name(i), "unknown") != 0; i++) {
-    size_t used = strlen(expected);
-    snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "", figure->bounds->name(i));
-    *value = i;
-    if (strcmp(figure->bounds->name(i), text) == 0)
-      return HR_OK;
-  }
-  return hr_json_fail(reader, figure->field, HR_ERROR_INVALID, "expected one of %s, found \"%.40s\"", expected, text);
+  const char *names[WORDS_MAX];
+  int count = 0, found;
+  for (; count <= (int)figure->bounds->most && strcmp(figure->bounds->name(count), "unknown") != 0; count++)
+    names[count] = figure->bounds->name(count);
+  HR_TRY(hr_json_choice_or(reader, figure->field, names, (size_t)count, NULL, &found));
+  *value = found;
+  return HR_OK;
 }
 
 /* `field`: the figure's, or a format. */

@@ -49,19 +49,12 @@ bool hr_is_short_form(const hr_config *config)
   return hr_config_present(config, "h") && hr_config_present(config, "a");
 }
 
-/* A choice by name; `names` ends with NULL. */
-static hr_status read_name(hr_config *config, const char *field, const char *const *names, int fallback, int *value)
+/* A choice by name. */
+static hr_status read_name(hr_config *config, const char *field, const char *const *names, size_t count, int fallback,
+                           int *value)
 {
-  const char *found;
-  HR_TRY(hr_config_text(config, field, names[fallback], &found));
-  char expected[120] = "";
-  for (size_t i = 0, used = 0; names[i]; i++) {
-    *value = (int)i;
-    if (strcmp(names[i], found) == 0)
-      return HR_OK;
-    used += (size_t)snprintf(expected + used, sizeof expected - used, "%s\"%s\"", i > 0 ? ", " : "", names[i]);
-  }
-  return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected one of %s, found \"%.40s\"", expected, found);
+  hr_config_mark(config, field);
+  return hr_json_choice_or(&config->json, field, names, count, names[fallback], value);
 }
 
 static hr_status check_divides_a(const hr_config *config, const char *field, int64_t heads, int64_t q_heads)
@@ -90,7 +83,7 @@ static hr_status read_head_sizes(hr_config *config, int64_t hidden, hr_mixer_att
 
 static hr_status read_attention(hr_config *config, int64_t hidden, bool bias, hr_mixer_attention *m)
 {
-  static const char *const norms[] = {"none", "shared", "per_head", "full", "rotated", NULL};
+  static const char *const norms[] = {"none", "shared", "per_head", "full", "rotated"};
   int64_t kv_heads;
   int norm;
   HR_TRY(hr_config_size(config, "a", NULL, &m->q_heads));
@@ -102,7 +95,7 @@ static hr_status read_attention(hr_config *config, int64_t hidden, bool bias, hr
   HR_TRY(read_head_sizes(config, hidden, m));
   HR_TRY(hr_config_size_derived(config, "q_rank", 0, &m->q_rank));
   HR_TRY(hr_config_size_derived(config, "window", 0, &m->window));
-  HR_TRY(read_name(config, "qk_norm", norms, HR_QK_NORM_NONE, &norm));
+  HR_TRY(read_name(config, "qk_norm", norms, sizeof norms / sizeof *norms, HR_QK_NORM_NONE, &norm));
   m->qk_norm = (hr_qk_norm)norm;
   HR_TRY(hr_config_flag(config, "qkv_bias", bias, &m->q_bias));
   m->k_bias = m->v_bias = m->q_bias;
@@ -111,11 +104,11 @@ static hr_status read_attention(hr_config *config, int64_t hidden, bool bias, hr
 
 static hr_status read_mlp(hr_config *config, const bool *bias, hr_model *model)
 {
-  static const char *const kinds[] = {"gelu", "swiglu", NULL};
+  static const char *const kinds[] = {"gelu", "swiglu"};
   hr_ffn_dense *m = &model->groups[0].dense;
   const char *activation;
   int kind;
-  HR_TRY(read_name(config, "mlp", kinds, 0, &kind));
+  HR_TRY(read_name(config, "mlp", kinds, sizeof kinds / sizeof *kinds, 0, &kind));
   m->gated = kind == 1;
   HR_TRY(hr_config_text(config, "activation", m->gated ? "silu" : "gelu", &activation));
   hr_copy_text(model->activation, sizeof model->activation, activation);
@@ -170,10 +163,10 @@ static hr_status read_experts(hr_config *config, hr_model *model)
 
 static hr_status read_positions(hr_config *config, hr_model *model)
 {
-  static const char *const kinds[] = {"none", "learned", "rotary", "alibi", NULL};
+  static const char *const kinds[] = {"none", "learned", "rotary", "alibi"};
   hr_mixer_attention *m = &model->groups[0].attention;
   int kind;
-  HR_TRY(read_name(config, "positions", kinds, HR_POSITIONS_LEARNED, &kind));
+  HR_TRY(read_name(config, "positions", kinds, sizeof kinds / sizeof *kinds, HR_POSITIONS_LEARNED, &kind));
   model->positions = (hr_positions)kind;
   if (model->default_sequence == 0)
     hr_config_note(config, "s: is missing, %s of 2048 is assumed",
@@ -191,10 +184,10 @@ static hr_status read_positions(hr_config *config, hr_model *model)
 
 static hr_status read_norms(hr_config *config, hr_model *model)
 {
-  static const char *const kinds[] = {"layer", "rms", NULL};
+  static const char *const kinds[] = {"layer", "rms"};
   hr_layer_group *layer = &model->groups[0];
   int kind;
-  HR_TRY(read_name(config, "norm", kinds, HR_NORM_LAYER, &kind));
+  HR_TRY(read_name(config, "norm", kinds, sizeof kinds / sizeof *kinds, HR_NORM_LAYER, &kind));
   model->norm = (hr_norm)kind;
   model->norm_bias = model->norm == HR_NORM_LAYER;
   HR_TRY(hr_config_flag(config, "parallel", false, &layer->parallel_block));
