@@ -30,8 +30,8 @@ typedef struct fit_work {
   hr_hardware now;        /* the best so far */
   hr_hardware conditions; /* of the row at hand; otherwise as tried */
   hr_validated_row *rows;
-  double *losses, *tried; /* of each row, at the best point and at the one that is tried */
-  double *steps;
+  double *losses, *tried;  /* of each row, at the best point and at the one that is tried */
+  double *steps, *numbers; /* all of these */
   double weight, done_before;
 } fit_work;
 
@@ -136,17 +136,17 @@ static hr_status search(fit_work *w, hr_error *error)
 
 static hr_status begin(fit_work *w, const hr_fit_problem *problem, hr_error *error)
 {
-  size_t n = problem->count + 1;
+  const size_t n = problem->count + 1;
+  double *numbers = calloc(2 * n + problem->parameter_count, sizeof *numbers);
   *w = (fit_work){.problem = problem,
                   .now = *problem->start,
                   .conditions = *problem->start,
                   .done_before = problem->poll->done,
                   .rows = malloc(n * sizeof *w->rows),
-                  .losses = calloc(n, sizeof *w->losses),
-                  .tried = calloc(n, sizeof *w->tried),
-                  .steps = malloc((problem->parameter_count + 1) * sizeof *w->steps)};
-  if (!w->rows || !w->losses || !w->tried || !w->steps)
+                  .numbers = numbers};
+  if (!w->rows || !numbers)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", problem->count);
+  w->losses = numbers, w->tried = numbers + n, w->steps = numbers + 2 * n;
   memcpy(w->rows, problem->rows, problem->count * sizeof *w->rows);
   for (size_t i = 0; i < problem->count; i++)
     w->weight += weight_of(problem, i);
@@ -158,9 +158,7 @@ static hr_status begin(fit_work *w, const hr_fit_problem *problem, hr_error *err
 static void end(fit_work *w)
 {
   free(w->rows);
-  free(w->losses);
-  free(w->tried);
-  free(w->steps);
+  free(w->numbers);
 }
 
 /* The bits of rows without which a figure is not fitted; 0: any rows do. */

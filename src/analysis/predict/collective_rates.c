@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/predict/collective_rates.h"
+/* Times of collectives that follow from the rates of a device's file. */
+#include "analysis/predict/terms.h"
 
 #include "base/checked.h"
 #include "hardware/hardware.h"

@@ -52,11 +52,6 @@ static const hr_gemm_family families[] = {
      .granule = 1, .k_bytes = 64, .split_from = 34, .split_part = 128, .split_waves = 8, .splits_always = true},
 };
 
-const hr_gemm_kernel_cost *hr_gemm_family_cost(const hr_hardware *hardware, const hr_gemm_family *family)
-{
-  return (const hr_gemm_kernel_cost *)(const void *)((const char *)hardware + family->cost);
-}
-
 static bool computes(const hr_gemm_family *family, const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment)
 {
   if (family->simt != hardware->simt_formats[gemm->dtype])
@@ -66,12 +61,14 @@ static bool computes(const hr_gemm_family *family, const hr_hardware *hardware, 
   return family->simt || (alignment >= family->align_least && alignment < family->align_below);
 }
 
-const hr_gemm_family *hr_gemm_family_of(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment)
+void hr_set_gemm_family(hr_tiling_problem *problem, int64_t alignment)
 {
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-    const hr_gemm_family *family = &families[i];
-    if (computes(family, hardware, gemm, alignment))
-      return hr_gemm_family_cost(hardware, family)->launch_ns > 0 ? family : NULL;
-  }
-  return NULL;
+  const hr_gemm_family *family = families, *end = families + sizeof families / sizeof *families;
+  while (family < end && !computes(family, problem->hardware, problem->gemm, alignment))
+    family++;
+  if (family == end)
+    return;
+  const hr_gemm_kernel_cost *cost = (const void *)((const char *)problem->hardware + family->cost);
+  if (cost->launch_ns > 0)
+    problem->family = family, problem->cost = cost;
 }

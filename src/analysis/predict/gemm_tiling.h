@@ -85,12 +85,9 @@ typedef struct hr_tiling {
   double started_ns; /* that a launch takes more than the shortest, by the multiprocessors that have a tile */
 } hr_tiling;
 
-/** The family that computes a GEMM of operands and result aligned to `alignment` bytes; NULL: the device's file has no
- *  cost of it. */
-const hr_gemm_family *hr_gemm_family_of(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment);
-
-/** The cost that the device's file has of a family. */
-const hr_gemm_kernel_cost *hr_gemm_family_cost(const hr_hardware *hardware, const hr_gemm_family *family);
+/** Sets family and cost of a problem: of the family that computes GEMMs of operands and result aligned to `alignment`
+ *  bytes, if the device's file has its cost. */
+void hr_set_gemm_family(hr_tiling_problem *problem, int64_t alignment);
 
 /** The fastest tiling, as the library's heuristics aim to choose. */
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem);

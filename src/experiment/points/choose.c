@@ -37,10 +37,8 @@ static bool keeps_limits(const hr_hardware *hardware, const hr_point *point, dou
   const bool gpu = hardware->about.kind == HR_HARDWARE_GPU;
   const bool attention = attends(point->kind);
   int64_t flops, bytes;
-  hr_status counted = attention ? hr_attention_flops(&point->attention, &flops) : hr_gemm_flops(&point->gemm, &flops);
-  if (counted == HR_OK)
-    counted = attention ? hr_attention_bytes(&point->attention, &bytes) : hr_gemm_bytes(&point->gemm, &bytes);
-  if (counted != HR_OK)
+  if ((attention ? hr_attention_flops(&point->attention, &flops) : hr_gemm_flops(&point->gemm, &flops)) != HR_OK ||
+      (attention ? hr_attention_bytes(&point->attention, &bytes) : hr_gemm_bytes(&point->gemm, &bytes)) != HR_OK)
     return false;
   hr_dtype dtype = attention ? point->attention.dtype : point->gemm.dtype;
   double flops_max =
