@@ -135,7 +135,7 @@ static int64_t alignment_with(int64_t lda, int64_t ldc, int64_t stride_b, bool t
 
 /* A toy whose only tile has a quarter of the reference tile's area and half of its edge: misaligned operands of a plain
  * GEMM cost 1 / 0.25, a misaligned result 1 + 3 · 2, as small tiles lose more there. A split has 64 elements of k. */
-static void misaligned_operands_cost_the_same_with_every_tile(void **state)
+static void misaligned_results_cost_small_tiles_more_than_operands(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
@@ -653,7 +653,7 @@ int main(void)
       cmocka_unit_test(a_row_over_the_tile_edge_pays_for_a_whole_tile),
       cmocka_unit_test(parts_add_up_to_the_matrix_time),
       cmocka_unit_test(the_contiguous_dimensions_set_the_alignment),
-      cmocka_unit_test(misaligned_operands_cost_the_same_with_every_tile),
+      cmocka_unit_test(misaligned_results_cost_small_tiles_more_than_operands),
       cmocka_unit_test(strides_set_the_alignment_if_they_are_worse_than_the_sizes),
       cmocka_unit_test(few_tiles_of_a_long_gemm_are_split_along_k),
       cmocka_unit_test(k_stays_whole_up_to_the_products_of_the_device_file),

@@ -62,8 +62,8 @@ static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t b
   return &hardware->alignments[i];
 }
 
-/* Sets the alignments of a prediction and returns the share of full speed at that alignment, which with *by_edge is the
- * reference tile's: smaller ones lose more. */
+/* Sets the alignments of a prediction and returns the share of full speed at that alignment. Sets *by_edge where it is
+ * the reference tile's, so that smaller ones lose more. */
 static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p,
                              bool *by_edge)
 {
@@ -84,7 +84,7 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
   if (operands < HR_TMA_BYTES)
     return share;
   const hr_alignment_class *result = class_of(hardware, stored);
-  *by_edge = true;
+  *by_edge = stored < HR_TMA_BYTES;
   return fmin(share, result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
