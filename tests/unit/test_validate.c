@@ -128,12 +128,12 @@ static void rows_of_collectives_are_known(void **state)
   assert_string_equal(v->skipped_why, "line 3: no time, or a noisy one");
   hr_validation_free(v);
   fails_with("problem,time_ns\ncollective all_reduce gpus=2,1\n",
-             "rows.csv: line 2: problem: expected collective, its name, bytes, gpus and library, found "
+             "rows.csv: line 2: problem: expected collective NAME bytes=N gpus=N library=NAME, found "
              "\"collective all_reduce gpus=2\"");
   fails_with("kind,library,gpus,bytes,time_ns\nall_reduce,gloo,8,1,1\n",
              "rows.csv: line 2: library: expected the name of a library, found \"gloo\"");
   fails_with("kind,gpus,nodes,bytes,time_ns\nall_reduce,8,3,1,1\n",
-             "rows.csv: line 2: nodes: expected as many gpus on each, found \"3\"");
+             "rows.csv: line 2: nodes: expected a divisor of the gpus, found \"3\"");
 }
 
 static void a_row_says_whether_its_operands_were_cached(void **state)

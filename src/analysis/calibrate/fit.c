@@ -30,8 +30,9 @@ typedef struct fit_work {
   hr_hardware now;        /* the best so far */
   hr_hardware conditions; /* of the row at hand; otherwise as tried */
   hr_validated_row *rows;
-  double *losses, *tried;  /* of each row, at the best point and at the one that is tried */
-  double *steps, *numbers; /* all of these */
+  double *losses, *tried; /* of each row, at the best point and at the one that is tried */
+  double *steps;
+  double *numbers; /* the memory of losses, tried and steps */
   double weight, done_before;
 } fit_work;
 

@@ -191,7 +191,7 @@ static hr_collective_library library_of_source(const char *source)
   return HR_LIBRARY_COUNT;
 }
 
-static bool is_collective(const char *name, hr_collective_kind *kind)
+static bool parse_collective(const char *name, hr_collective_kind *kind)
 {
   *kind = HR_POINT_TO_POINT;
   return strcmp(name, "p2p") == 0 || hr_collective_parse(name, kind) == HR_OK;
@@ -203,7 +203,7 @@ static hr_status read_collective(const hr_csv_record *record, hr_validated_row *
   const char *kind = hr_csv_field(record, "kind"), *library = hr_csv_field(record, "library");
   const char *name = strcmp(kind, COLLECTIVE) == 0 ? hr_csv_field(record, COLLECTIVE) : kind;
   row->kind = HR_INTERVAL_COLLECTIVE;
-  if (!name || !is_collective(name, &c->kind))
+  if (!name || !parse_collective(name, &c->kind))
     return hr_csv_fail(record, COLLECTIVE, "the name of a collective");
   c->library = library_of_source(hr_csv_field(record, "source"));
   if (library && hr_collective_library_parse(library, &c->library) != HR_OK)
@@ -212,7 +212,7 @@ static hr_status read_collective(const hr_csv_record *record, hr_validated_row *
   HR_TRY(hr_csv_integer(record, "nodes", 1, 1, &row->nodes));
   HR_TRY(hr_csv_integer(record, "bytes", 0, -1, &c->bytes));
   HR_TRY(hr_csv_integer(record, "copies", 0, 0, &c->copies));
-  return c->devices % row->nodes == 0 ? HR_OK : hr_csv_fail(record, "nodes", "as many gpus on each");
+  return c->devices % row->nodes == 0 ? HR_OK : hr_csv_fail(record, "nodes", "a divisor of the gpus");
 }
 
 /* "collective all_reduce bytes=512 gpus=2 library=nccl dtype=bf16": a row of a sweep. */
@@ -226,7 +226,7 @@ static hr_status read_collective_problem(const hr_csv_record *record, hr_validat
                            &c->devices, library);
   if (found != 4 || hr_collective_parse(kind, &c->kind) != HR_OK ||
       hr_collective_library_parse(library, &c->library) != HR_OK)
-    return hr_csv_fail(record, "problem", "collective, its name, bytes, gpus and library");
+    return hr_csv_fail(record, "problem", "collective NAME bytes=N gpus=N library=NAME");
   return HR_OK;
 }
 
@@ -260,7 +260,7 @@ hr_read_problem_fn hr_problem_reader(const hr_csv_record *record)
     if (strcmp(kind, readers[i].kind) == 0)
       return readers[i].read;
   }
-  if (is_collective(kind, &collective))
+  if (parse_collective(kind, &collective))
     return read_collective;
   return recurrence_of(kind) == HR_RECURRENCE_NONE ? NULL : read_scan;
 }

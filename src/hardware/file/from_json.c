@@ -52,7 +52,8 @@ static hr_status read_word(const hr_json_reader *reader, const hr_device_figure 
 {
   const char *names[WORDS_MAX];
   int count = 0, found;
-  for (; count <= (int)figure->bounds->most && strcmp(figure->bounds->name(count), "unknown") != 0; count++)
+  for (; count < WORDS_MAX && count <= (int)figure->bounds->most && strcmp(figure->bounds->name(count), "unknown") != 0;
+       count++)
     names[count] = figure->bounds->name(count);
   HR_TRY(hr_json_choice_or(reader, figure->field, names, (size_t)count, NULL, &found));
   *value = found;
@@ -271,7 +272,7 @@ static void take_missing(json_t *root, json_t *known, bool members)
   }
 }
 
-/* Reads the file of the device's architecture, if there is one, and takes the figures that the device has not. */
+/* Reads the file of the device's architecture, if there is one, and takes the figures that the device lacks. */
 static hr_status take_architecture(const hr_json_reader *reader, json_t *root, json_t **known)
 {
   const char *name = json_string_value(json_object_get(root, "architecture"));

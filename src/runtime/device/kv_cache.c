@@ -324,6 +324,7 @@ void hr_kv_cache_drop(hr_kv_cache *cache)
 {
   cache->gathers = false;
   cache->gathered_count = 0;
+  cache->grown = false; /* by lists that may not have arrived */
   hr_kv_cache_forget_table(cache);
 }
 

@@ -21,7 +21,7 @@ hr_status hr_open_cycles(hr_persistent_kernel *p, hr_error *error)
   char reason[HR_REASON_SIZE];
   if (!path || !path[0])
     return HR_OK;
-  FILE *file = fopen(path, "we");
+  FILE *file = fopen(path, "ae");
   if (!file)
     return hr_fail(error, HR_ERROR_INVALID, "HEADROOM_CYCLES: %s: %s", path, hr_reason(errno, reason));
   fclose(file);

@@ -7,7 +7,8 @@
 #include "runtime/cuda/persistent/instructions.h"
 #include "runtime/cuda/persistent/program.h"
 
-/** Takes the file's name, if there is one. HR_ERROR_INVALID if it cannot be written to. */
+/** Takes the file's name, if there is one; what is in it stays until a kernel that ran is forgotten. HR_ERROR_INVALID
+ *  if it cannot be written to. */
 hr_status hr_open_cycles(hr_persistent_kernel *p, hr_error *error);
 
 /** Bytes that the kernel notes, behind its counters; 0: none. */
