@@ -2,7 +2,7 @@
 /* Rates of collectives that a device's file lacks. */
 #include "analysis/calibrate/parameters.h"
 
-#include "analysis/predict/terms.h"
+#include "analysis/predict/collective_rates.h"
 #include "base/checked.h"
 #include "hardware/hardware.h"
 

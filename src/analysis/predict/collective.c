@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective communication: a latency, a transfer and its ramp within a node, and the network between nodes. */
+#include "analysis/predict/collective_rates.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times of collectives that follow from the rates of a device's file. */
-#include "analysis/predict/terms.h"
+#include "analysis/predict/collective_rates.h"
 
 #include "base/checked.h"
 #include "hardware/hardware.h"
