@@ -123,6 +123,20 @@ struct ring {
   }
 };
 
+/* The warp that copies may fill the slot: it is free, and of the copies before no more than HR_UNDER_WAY are under way.
+ * A load of x waits behind what all multiprocessors have asked for: 6 us of the memory's rate with all slots. */
+__device__ inline void await_slot(const rooms &r, const ring &at)
+{
+  mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
+#ifdef HR_UNDER_WAY
+  const int before = at.slot - HR_UNDER_WAY;
+  if (before >= 0)
+    mbarrier_wait_long(r.full + 8 * before, at.parity ^ 1);
+  else if (HR_UNDER_WAY < r.count)
+    mbarrier_wait_long(r.full + 8 * (before + r.count), at.parity);
+#endif
+}
+
 /* ---- blocks ---- */
 
 /* The last block counts the launch. */

@@ -138,7 +138,7 @@ __device__ inline void copy_tiles(const attention &a, const rooms &r, ring &at, 
   const int tiles = min(SLOT_TILES, (i.end - key + TILE_KEYS - 1) / TILE_KEYS);
   const int *const pages = a.pages + i.sequence * a.table_pitch;
   r.cycles.note(HR_CYCLES_COPIES);
-  mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
+  await_slot(r, at);
   r.cycles.note(HR_CYCLES_SLOTS);
   if (lane_of() == 0)
     mbarrier_arrive_expect_tx(full, tiles * TILE_BYTES);

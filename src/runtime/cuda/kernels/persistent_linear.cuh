@@ -108,7 +108,7 @@ __device__ inline void copy_part(const rooms &r, ring &at, const WEIGHT *row_of_
   const unsigned full = r.full + 8 * at.slot, bytes = columns * (unsigned)sizeof(WEIGHT);
   const unsigned to = shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT + lane_of() * PITCH;
   r.cycles.note(HR_CYCLES_COPIES);
-  mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
+  await_slot(r, at);
   r.cycles.note(HR_CYCLES_SLOTS);
   if (lane_of() == 0)
     mbarrier_arrive_expect_tx(full, rows * bytes + scales.rows * scales.bytes);

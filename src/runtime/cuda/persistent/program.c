@@ -6,8 +6,10 @@
 #include <stdio.h>
 
 #define WARP 32
+#define ELEMENT 2       /* bytes */
 #define CHUNK 8         /* elements of 16 bytes */
 #define SLOTS_MIN 4     /* fewer hide nothing */
+#define UNDER_WAY 4     /* slots that a block has asked for at once, where they are full */
 #define STATIC_MAX 1376 /* shared memory that the program has beside what its launch asks for */
 
 static size_t attention_bytes(const hr_persistent_sizes *s)
@@ -30,6 +32,7 @@ static hr_persistent_sizes sizes_of_attention(const hr_decode *d, const hr_persi
   return (hr_persistent_sizes){.tokens = d->batch,
                                .normed = before->normed,
                                .fp8 = before->fp8,
+                               .partial_slots = before->partial_slots,
                                .q_each = d->q_heads / groups,
                                .groups = groups,
                                .k_share = groups / d->k_heads,
@@ -54,6 +57,7 @@ static hr_status add_linear_sizes(const hr_persistent_part *part, hr_persistent_
   s->tokens = x.rows;
   s->normed = hr_max64(s->normed, x.norm == HR_ROWWISE_COUNT ? 0 : x.k);
   s->fp8 |= hr_persistent_format(&x);
+  s->partial_slots |= x.scales || part->linear->k * ELEMENT % HR_PERSISTENT_BYTES != 0;
   if (!part->router)
     return HR_OK;
   const hr_route_arguments *r = &part->router->route;
@@ -118,6 +122,8 @@ static void write_defines(const hr_persistent_sizes *s, char text[HR_DEFINES_SIZ
   if (s->experts > 0)
     length += snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_EXPERTS=%d HR_ACTIVE=%d", (int)s->experts,
                        (int)s->active);
+  if (!s->partial_slots)
+    length += snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_UNDER_WAY=%d", UNDER_WAY);
   if (s->cycles)
     snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_CYCLES=1");
 }

@@ -16,6 +16,7 @@ typedef struct hr_persistent_sizes {
   int64_t q_each, groups, k_share, v_share, splits;
   int64_t qk_dim, v_dim, page;
   int64_t experts, active; /* 0: no layer has experts */
+  bool partial_slots;      /* some slots have less than HR_PERSISTENT_BYTES of their rows, or fp8 */
   bool cycles;             /* are noted */
 } hr_persistent_sizes;
 
