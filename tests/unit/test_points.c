@@ -81,6 +81,26 @@ static void drawn_sizes_are_log_uniform_and_every_third_point_is_odd(void **stat
   free(points);
 }
 
+static void drawn_gemms_in_fp8_are_those_that_libraries_multiply(void **state)
+{
+  (void)state;
+  const hr_hardware h200 = measured_hardware("h200");
+  hr_points_draw_options options = hr_points_draw_options_default();
+  hr_point *points = NULL;
+  size_t count = 0;
+  hr_error error;
+  options.kinds = 1u << HR_INTERVAL_GEMM | 1u << HR_INTERVAL_BMM;
+  options.dtype = HR_FP8_E4M3;
+  assert_ok(hr_points_draw(&h200, &options, &points, &count, &error), error);
+  assert_int_equal(count, 200);
+  for (size_t i = 0; i < count; i++) {
+    const hr_gemm *g = &points[i].gemm;
+    assert_int_equal((g->m | g->n | g->k) % 16, 0);
+    assert_true(g->transpose_b && !g->transpose_a);
+  }
+  free(points);
+}
+
 static void a_longer_list_of_fewer_kinds_has_the_same_points(void **state)
 {
   (void)state;
@@ -253,6 +273,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_beginning_of_the_designed_list_has_all_kinds),
       cmocka_unit_test(drawn_sizes_are_log_uniform_and_every_third_point_is_odd),
+      cmocka_unit_test(drawn_gemms_in_fp8_are_those_that_libraries_multiply),
       cmocka_unit_test(a_longer_list_of_fewer_kinds_has_the_same_points),
       cmocka_unit_test(a_draw_without_kinds_or_points_is_refused),
       cmocka_unit_test_setup_teardown(a_stopped_run_goes_on_where_it_was, make_folder, remove_folder),

@@ -83,9 +83,10 @@ HR_DEFAULT(hr_points_draw_options)
  *  decode, or these shares among options->kinds. Sizes of GEMMs and lengths of attention are log-uniform from 16 to
  *  32768: of every third point of a kind none is a multiple of 8, of the others all are. Batches are log-uniform, too:
  *  of GEMMs from 2 to 1024, of attention to 64, of decode to 256. Transposes are those of a linear layer's forward pass
- *  and of its two gradients. Heads have 64 or 128 elements two times of three, otherwise 80, 96, 192 or 256; up to 8
- *  query heads share K and V; three of four attention calls are causal. Larger points than a GPU computes or moves in
- *  25 ms by its datasheet, and on a CPU than 2 GFLOP a core or 200 MB, are drawn again.
+ *  and of its two gradients; in fp8 all GEMMs are of forward passes, with multiples of 16. Heads have 64 or 128
+ *  elements two times of three, otherwise 80, 96, 192 or 256; up to 8 query heads share K and V; three of four
+ *  attention calls are causal. Larger points than a GPU computes or moves in 25 ms by its datasheet, and on a CPU than
+ *  2 GFLOP a core or 200 MB, are drawn again.
  *
  *  The n-th point of a kind depends on seed, dtype and these limits alone, so that a longer list, or one of fewer
  *  kinds, has the same points. The caller frees *points with free(). HR_ERROR_INVALID for another count and for no or

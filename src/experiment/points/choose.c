@@ -212,7 +212,8 @@ hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_
 
 #define SIZE_MIN 16
 #define LARGEST_SIZE 32768
-#define GRANULE 8   /* elements */
+#define GRANULE 8 /* elements */
+#define GRANULE_OF_8_BITS 16
 #define ODD_EVERY 3 /* points of a kind */
 #define STREAMS 9   /* of random numbers, one a kind; as many kinds as there were when the shipped points were drawn */
 #define TRIES_MAX 10000 /* until a point keeps the limits */
@@ -242,26 +243,28 @@ static int64_t log_uniform(uint64_t *state, int64_t least, int64_t most)
   return value < least ? least : value > most ? most : value;
 }
 
-/* A size or a length. An odd one is moved up if it is a multiple of 8, another one is rounded to a multiple. */
-static int64_t size_of(uint64_t *state, bool odd)
+/* A size or a length. An odd one is moved up if it is a multiple of 8, another one is rounded to one of `granule`. */
+static int64_t size_of(uint64_t *state, bool odd, int64_t granule)
 {
   int64_t size = log_uniform(state, SIZE_MIN, odd ? LARGEST_SIZE - GRANULE : LARGEST_SIZE);
   if (!odd)
-    return (size + GRANULE / 2) / GRANULE * GRANULE;
+    return (size + granule / 2) / granule * granule;
   return size % GRANULE ? size : size + 1 + below(state, GRANULE - 1);
 }
 
+/* Libraries multiply fp8 as linear layers do, in multiples of 16. */
 static hr_gemm draw_gemm(uint64_t *state, bool odd, bool batched, hr_dtype dtype)
 {
   static const struct {
     bool a, b;
   } transposes[] = {{false, true}, {false, false}, {true, false}}; /* forward, the input's gradient, the weight's */
   hr_gemm g = hr_gemm_default();
-  int64_t pass = below(state, 3);
+  const bool linear = dtype == HR_FP8_E4M3;
+  const int64_t pass = linear ? 0 : below(state, 3), granule = linear ? GRANULE_OF_8_BITS : GRANULE;
   g.dtype = dtype;
-  g.m = size_of(state, odd);
-  g.n = size_of(state, odd);
-  g.k = size_of(state, odd);
+  g.m = size_of(state, odd && !linear, granule);
+  g.n = size_of(state, odd && !linear, granule);
+  g.k = size_of(state, odd && !linear, granule);
   g.batch = batched ? log_uniform(state, 2, 1024) : 1;
   g.transpose_a = transposes[pass].a, g.transpose_b = transposes[pass].b;
   return g;
@@ -272,7 +275,7 @@ static hr_attention draw_attention(uint64_t *state, bool odd, bool decode, hr_dt
   static const int64_t sizes[] = {64, 128, 64, 128, 64, 128, 64, 128, 80, 96, 192, 256};
   hr_attention a = hr_attention_default();
   a.dtype = dtype;
-  a.kv_len = size_of(state, odd);
+  a.kv_len = size_of(state, odd, GRANULE);
   a.q_len = decode ? 1 : a.kv_len;
   a.batch = log_uniform(state, 1, decode ? 256 : 64);
   a.k_heads = a.v_heads = (int64_t)1 << below(state, 6);
