@@ -54,7 +54,7 @@ typedef struct hr_executor_options {
    * at least, as a stage waits while others compute. Not beside `communicator` and `replicas`. NULL: one */
   struct hr_communicator *stages;
   /* Launch the kernels of a decode step apart. Otherwise a GPU of compute capability 9.0 to 11.x runs them as one
-   * kernel where a step has one new token of each of up to 8 sequences, elements have 16 bits, all layers are dense
+   * kernel where a step has one new token of each of up to 4 sequences, elements have 16 bits, all layers are dense
    * with heads of one kind, all slots have room for at most 65536 tokens, and the longest input rows of a linear layer
    * take at most 112 KiB. Its blocks wait for each other: nothing else may hold multiprocessors for good. Logits are
    * the same up to rounding. */

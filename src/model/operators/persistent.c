@@ -75,7 +75,7 @@ static bool has_same_experts(const hr_model *model, const hr_ffn_experts *m)
 bool hr_is_persistent(const hr_model *model, const hr_workload *w)
 {
   if (w->batch < 1 || w->phase != HR_PHASE_DECODE || w->framework != HR_FRAMEWORK_HEADROOM ||
-      hr_dtype_bytes(w->dtype) != 2 || w->batch > HR_LINEAR_ROWS_MAX || w->tensor_parallel > 1 ||
+      hr_dtype_bytes(w->dtype) != 2 || w->batch > HR_LINEAR_PERSISTENT_ROWS_MAX || w->tensor_parallel > 1 ||
       w->pipeline_stages > 1 || w->context > TOKENS_MAX / w->batch)
     return false;
   for (size_t i = 0; i < model->group_count; i++) {

@@ -7,38 +7,30 @@
 
 /* The thread's 16 columns of a slot's row, and the same of x as the second operand. */
 struct fp8_chunk {
-  uint4 w, x[TOKEN_SETS];
+  uint4 w, x;
 
   __device__ fp8_chunk(const char *slot, const element *row_of_x, int pitch, int column, int columns)
   {
     const int row = lane_of() / 4, at = column + lane_of() % 4 * FP8_CHUNK;
-    w = make_uint4(0, 0, 0, 0);
+    w = x = make_uint4(0, 0, 0, 0);
     if (at < columns)
       w = *(const uint4 *)(const void *)(slot + row * PITCH + at);
-#pragma unroll
-    for (int set = 0; set < TOKEN_SETS; set++) {
-      const int token = 4 * set + row / 2;
-      x[set] = make_uint4(0, 0, 0, 0);
-      if (at < columns && token < TOKENS)
-        x[set] = *(const uint4 *)(const void *)(row_of_x + token * pitch + at + row % 2 * CHUNK);
-    }
+    if (at < columns && row / 2 < TOKENS)
+      x = *(const uint4 *)(const void *)(row_of_x + row / 2 * pitch + at + row % 2 * CHUNK);
   }
 
   __device__ void multiply(tile_sums &sums) const
   {
     const unsigned first[4] = {pair_of(w.x), pair_of(w.z), pair_of(w.x >> 16), pair_of(w.z >> 16)},
                    second[4] = {pair_of(w.y), pair_of(w.w), pair_of(w.y >> 16), pair_of(w.w >> 16)};
-#pragma unroll
-    for (int set = 0; set < TOKEN_SETS; set++) {
-      mma_sync(sums.of[set][0], first, x[set].x, x[set].y);
-      mma_sync(sums.of[set][1], second, x[set].z, x[set].w);
-    }
+    mma_sync(sums.of[0], first, x.x, x.y);
+    mma_sync(sums.of[1], second, x.z, x.w);
   }
 };
 
 /* Multiplies the warp's part of a slot. `scales`: of the thread's row, for each 128 columns of the slot. */
 template <int FORMAT>
-__device__ inline void multiply_fp8(tile_sums &sums, float (&scaled)[TOKEN_SETS], const char *slot, const float *scales,
+__device__ inline void multiply_fp8(tile_sums &sums, float &scaled, const char *slot, const float *scales,
                                     const element *x, int pitch, int columns)
 {
 #pragma unroll 4
@@ -50,8 +42,6 @@ __device__ inline void multiply_fp8(tile_sums &sums, float (&scaled)[TOKEN_SETS]
     }
     tile_sums part;
     chunk.multiply(part);
-#pragma unroll
-    for (int set = 0; set < TOKEN_SETS; set++)
-      scaled[set] = fmaf(scales[column >> SCALED_LOG2], part.of_token(set), scaled[set]);
+    scaled = fmaf(scales[column >> SCALED_LOG2], part.of_token(), scaled);
   }
 }

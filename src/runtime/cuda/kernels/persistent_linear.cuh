@@ -20,19 +20,17 @@ typedef hr_persistent_linear linear;
 #define HR_FP8 0
 #endif
 
-#define TOKEN_SETS ((TOKENS + 3) / 4) /* of up to 4 */
-
-/* A thread's sums of a tile, of row lane / 4 and token lane % 4 of each set: the first and the last of an mma.sync; two
- * of them, so that neither waits for the other. */
+/* A thread's sums of a tile, of row lane / 4 and token lane % 4: the first and the last of an mma.sync; two of them, so
+ * that neither waits for the other. */
 struct tile_sums {
-  float of[TOKEN_SETS][2][4];
+  float of[2][4];
 
   __device__ tile_sums() : of()
   {
   }
-  __device__ float of_token(int set) const
+  __device__ float of_token() const
   {
-    return of[set][0][0] + of[set][0][3] + (of[set][1][0] + of[set][1][3]);
+    return of[0][0] + of[0][3] + (of[1][0] + of[1][3]);
   }
 };
 
@@ -361,12 +359,8 @@ __device__ inline void multiply_part(tile_sums &sums, const char *slot, int slot
       break;
     const uint4 of_w = *(const uint4 *)(const void *)(w + column * (int)sizeof(element));
     const unsigned rows[4] = {of_w.x, of_w.y, of_w.z, of_w.w};
-#pragma unroll
-    for (int set = 0; set < TOKEN_SETS; set++) {
-      const element *const of_x = x + min(4 * set + row / 2, TOKENS - 1) * pitch + chunk + column + row % 2 * 2;
-      mma_sync(sums.of[set][n % 2], rows, *(const unsigned *)(const void *)of_x,
-               *(const unsigned *)(const void *)(of_x + 4));
-    }
+    const element *const of_x = x + min(row / 2, TOKENS - 1) * pitch + chunk + column + row % 2 * 2;
+    mma_sync(sums.of[n % 2], rows, *(const unsigned *)(const void *)of_x, *(const unsigned *)(const void *)(of_x + 4));
   }
 }
 
@@ -393,13 +387,12 @@ __device__ inline void each_slot(const linear &l, const rooms &r, ring &at, WHAT
     }
 }
 
-/* Keeps a thread's sums of a tile, of row lane / 4 and token lane % 4 of each set. */
-template <class OF_SET> __device__ inline void put_sums(const rooms &r, int tile, OF_SET of_set)
+/* Keeps a thread's sum of a tile, of row lane / 4 and token lane % 4. */
+__device__ inline void put_sum(const rooms &r, int tile, float sum)
 {
-#pragma unroll
-  for (int set = 0; set < TOKEN_SETS; set++)
-    if (4 * set + lane_of() % 4 < TOKENS)
-      sums_of(r, tile, warp_of(), 4 * set + lane_of() % 4)[lane_of() / 4] = of_set(set);
+  const int token = lane_of() % 4;
+  if (token < TOKENS)
+    sums_of(r, tile, warp_of(), token)[lane_of() / 4] = sum;
 }
 
 __device__ inline void multiply_tile(const linear &l, const rooms &r, ring &at, int tile)
@@ -412,7 +405,7 @@ __device__ inline void multiply_tile(const linear &l, const rooms &r, ring &at, 
     else
       multiply_part<false>(sums, slot, slot_pitch, r.x + first, pitch, columns);
   });
-  put_sums(r, tile, [&](int set) { return sums.of_token(set); });
+  put_sum(r, tile, sums.of_token());
 }
 
 /* The tile has rows of W or the gate from `first` on. */
@@ -425,12 +418,12 @@ __device__ inline void multiply_fp8_tile(const linear &l, const rooms &r, ring &
   const int block = rows ? 0 : (row >> l.scale_rows_log2) - (first >> l.scale_rows_log2);
   const float scale = rows ? scales[row] : 1;
   tile_sums sums;
-  float scaled[TOKEN_SETS] = {0};
+  float scaled = 0;
   each_slot<HR_PERSISTENT_BYTES>(l, r, at, [&](const char *slot, int column, int columns) {
     const float *const of_row = (const float *)(const void *)(slot + block * PITCH + HR_PERSISTENT_BYTES);
     multiply_fp8<FORMAT>(sums, scaled, slot, of_row, r.x + column, pitch, columns);
   });
-  put_sums(r, tile, [&](int set) { return rows ? sums.of_token(set) * scale : scaled[set]; });
+  put_sum(r, tile, rows ? sums.of_token() * scale : scaled);
 }
 
 __device__ inline void multiply_one(const linear &l, const rooms &r, ring &at, int tile, int first, const float *scales)

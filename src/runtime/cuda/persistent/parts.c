@@ -58,9 +58,10 @@ static bool takes_experts(const hr_linear_arguments *x)
 static bool takes_linear(const hr_linear_arguments *linear)
 {
   const hr_linear_arguments x = hr_persistent_layer(linear);
-  return hr_dtype_bytes(x.dtype) == 2 && (x.experts == 0 || takes_experts(linear)) && x.rows <= HR_LINEAR_ROWS_MAX &&
-         linear->k % HR_PERSISTENT_STEP == 0 && x.x_stride % CHUNK == 0 && x.alignment % HR_PART_ALIGNMENT == 0 &&
-         hr_persistent_activation(x.activation) >= 0 && hr_linear_x_bytes(x.rows, x.k) <= HR_LINEAR_X_BYTES_MAX;
+  return hr_dtype_bytes(x.dtype) == 2 && (x.experts == 0 || takes_experts(linear)) &&
+         x.rows <= HR_LINEAR_PERSISTENT_ROWS_MAX && linear->k % HR_PERSISTENT_STEP == 0 && x.x_stride % CHUNK == 0 &&
+         x.alignment % HR_PART_ALIGNMENT == 0 && hr_persistent_activation(x.activation) >= 0 &&
+         hr_linear_x_bytes(x.rows, x.k) <= HR_LINEAR_X_BYTES_MAX;
 }
 
 /* A router chooses the experts of one token, by the largest logits. */
@@ -83,11 +84,12 @@ static bool takes_attention(const hr_persistent_part *part)
   const hr_strides q = hr_decode_q_strides(d), o = hr_decode_o_strides(d);
   const int64_t groups = hr_persistent_groups(d);
   return hr_dtype_bytes(d->dtype) == 2 && d->cache_format == HR_KV_UNQUANTIZED && !d->latent && d->top_k == 0 &&
-         !d->batch_invariant && !d->sinks && d->softcap == 0 && d->q_len == 1 && d->batch <= HR_LINEAR_ROWS_MAX &&
-         d->qk_dim % CHUNK == 0 && d->v_dim % CHUNK == 0 && d->qk_dim <= DIM_MAX && d->v_dim <= DIM_MAX &&
-         groups % d->k_heads == 0 && groups % d->v_heads == 0 && d->q_heads % groups == 0 && has_packed_cache(d) &&
-         d->page_size % HR_PERSISTENT_TILE_KEYS == 0 && d->page_count > 0 && q.head == d->qk_dim &&
-         o.head == d->v_dim && (!part->heads || part->heads->norm_stride == 0) && part->append->cos == NULL &&
+         !d->batch_invariant && !d->sinks && d->softcap == 0 && d->q_len == 1 &&
+         d->batch <= HR_LINEAR_PERSISTENT_ROWS_MAX && d->qk_dim % CHUNK == 0 && d->v_dim % CHUNK == 0 &&
+         d->qk_dim <= DIM_MAX && d->v_dim <= DIM_MAX && groups % d->k_heads == 0 && groups % d->v_heads == 0 &&
+         d->q_heads % groups == 0 && has_packed_cache(d) && d->page_size % HR_PERSISTENT_TILE_KEYS == 0 &&
+         d->page_count > 0 && q.head == d->qk_dim && o.head == d->v_dim &&
+         (!part->heads || part->heads->norm_stride == 0) && part->append->cos == NULL &&
          part->append->k != part->append->v && !part->arguments->page_starts && !part->arguments->lse &&
          d->kv_len < INT32_MAX / 2;
 }

@@ -103,7 +103,7 @@ static size_t x_bytes_of_all(const hr_persistent_part *parts, size_t count, cons
 
 static int tiles_of(int64_t tokens)
 {
-  return tokens <= 2 ? HR_PERSISTENT_TILES : tokens <= 4 ? HR_PERSISTENT_TILES / 2 : HR_PERSISTENT_TILES / 4;
+  return tokens <= 2 ? HR_PERSISTENT_TILES : HR_PERSISTENT_TILES / 2;
 }
 
 static void write_defines(const hr_persistent_sizes *s, char text[HR_DEFINES_SIZE])
