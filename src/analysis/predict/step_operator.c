@@ -22,14 +22,19 @@
 #define HIDDEN_SHARE 0.28
 
 /* A product or attention of the one kernel of a decode step begins when the results that it reads have come from other
- * multiprocessors, which the weights that are copied ahead do not hide; each multiprocessor reads all rows of x. Fitted
- * to eleven steps of eight models on an H200 (docs/notes/step-gpu.md#predicted). */
-#define PERSISTENT_WAIT_NS 2900.0
-#define PERSISTENT_ROWS_BYTES_PER_S 33e9 /* of a multiprocessor */
+ * multiprocessors, which the weights that are copied ahead do not hide; a product longer where its rows do not fill the
+ * slots that they are copied to. Each multiprocessor reads all rows of x, and attends to further sequences. Fitted to
+ * every other of 31 steps of up to 4 sequences on an H200 (docs/notes/step-gpu.md#predicted). */
+#define PERSISTENT_WAIT_NS 1600.0
+#define PERSISTENT_PARTIAL_WAIT_NS 3000.0
+#define PERSISTENT_SLOT_COLUMNS 1024
+#define PERSISTENT_ATTENTION_WAIT_NS 1000.0
+#define PERSISTENT_SEQUENCE_NS 2000.0
+#define PERSISTENT_ROWS_BYTES_PER_S 14e9 /* of a multiprocessor, behind the first row */
 
-/* Nothing is copied ahead while a token's experts are chosen, one after another. Of the only two models with experts
- * that were measured in it, Qwen3-30B-A3B is then predicted 3% too fast, Mixtral-8x7B 2% too slow. */
-#define PERSISTENT_CHOICE_NS 1000.0
+/* Nothing is copied ahead while a layer's experts are chosen: of the only two models with experts that were measured in
+ * it. */
+#define PERSISTENT_CHOICE_NS 6000.0
 
 #define PERSISTENT_SHARED_BYTES 131072 /* of a multiprocessor: compute capability 12.x has less */
 
@@ -48,15 +53,16 @@ static double launch_change(const hr_hardware *hardware, hr_phase phase, const h
   return op->fused ? -least : phase == HR_PHASE_DECODE ? WAIT_SHARE * hardware->launch_ns : 0;
 }
 
-/* What a multiprocessor reads of x, and what it waits for, before it multiplies. */
+/* What a multiprocessor waits for, and what it reads of x, before it multiplies. */
 static double wait_ns_of(const hr_operator *op)
 {
   const hr_gemm *g = &op->gemm;
-  const bool grouped = op->kind == HR_KIND_GROUPED_GEMM, sums = op->id == HR_OP_EXPERT_DOWN;
-  const double rows = (double)(grouped && sums ? g->batch : g->m);
-  const double x_ns = op->kind == HR_KIND_ATTENTION ? 0 : 2.0 * rows * (double)g->k / PERSISTENT_ROWS_BYTES_PER_S * 1e9;
-  const double choice_ns = grouped && !sums ? PERSISTENT_CHOICE_NS * (double)g->batch : 0;
-  return PERSISTENT_WAIT_NS + x_ns + choice_ns;
+  if (op->kind == HR_KIND_ATTENTION)
+    return PERSISTENT_ATTENTION_WAIT_NS + PERSISTENT_SEQUENCE_NS * (double)(op->attention.batch - 1);
+  const bool chooses = op->kind == HR_KIND_GROUPED_GEMM && op->id != HR_OP_EXPERT_DOWN;
+  const double x_ns = 2.0 * (double)((g->m - 1) * g->k) / PERSISTENT_ROWS_BYTES_PER_S * 1e9;
+  return (g->k % PERSISTENT_SLOT_COLUMNS == 0 ? PERSISTENT_WAIT_NS : PERSISTENT_PARTIAL_WAIT_NS) + x_ns +
+         (chooses ? PERSISTENT_CHOICE_NS : 0);
 }
 
 /* The kernel reads all weights in one go. */
