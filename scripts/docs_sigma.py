@@ -117,6 +117,18 @@ def sigma_outputs_table():
     return table(["output", "prefix", "batch 1: STD", "SIGMA", "saved", "batch 16: STD", "SIGMA", "saved"], lines)
 
 
+def model_times(size):
+    """The standard's and SIGMA's whole model behind each prefix: ms of the prefix and 256 tokens of output."""
+    return [(prefix, *(one("h200/sigma-steps.csv", series=f"{model} {size}", x=prefix).ms for model in ("STD", "SIGMA")))
+            for prefix in (2048, 8192, 32768)]
+
+
+def sigma_models_table():
+    lines = [[size, f"{prefix // 1024}k", f"{standard:.0f}", f"{sigma:.0f}", change(sigma, standard)]
+             for size in ("1.5B", "10B") for prefix, standard, sigma in model_times(size)]
+    return table(["model", "prefix", "STD, ms", "SIGMA, ms", "change"], lines)
+
+
 def tokens_text(tokens):
     return tokens if not tokens.isdigit() else "0" if int(tokens) < 100 else f"{int(tokens) / 1e3:.1f}k"
 
