@@ -261,7 +261,7 @@ hr_status hr_team_join(hr_device *device, hr_communicator *communicator, int64_t
 
 hr_status hr_team_open(hr_device *first, int64_t ranks, hr_team **team, hr_error *error)
 {
-  hr_team *t;
+  hr_team *t = NULL;
   HR_TRY(make(ranks, &t, error));
   hr_status status = open_all(t, first, error);
   if (status == HR_OK)
