@@ -90,9 +90,10 @@ static const hr_hardware *device_of(const hr_hardware *hardware, const hr_expert
   const hr_expert_cost *cost = cutlass ? &server->experts_cutlass : &server->experts_triton;
   if (!(cost->routing_ns > 0))
     return hardware;
+  hr_server_cost own = *server;
+  own.experts = *cost, own.experts_8bit = (hr_expert_cost){0};
   *other = *hardware;
-  hr_server_cost *of = (hr_server_cost *)hr_server_cost_of(other, framework);
-  of->experts = *cost, of->experts_8bit = (hr_expert_cost){0};
+  hr_set_server_cost(other, framework, &own);
   return other;
 }
 

@@ -19,6 +19,17 @@ static inline const hr_server_cost *hr_server_cost_of(const hr_hardware *hardwar
   }
 }
 
+/** Replaces the costs of a server; no other framework has any. */
+static inline void hr_set_server_cost(hr_hardware *hardware, hr_framework framework, const hr_server_cost *cost)
+{
+  switch (framework) {
+  case HR_FRAMEWORK_TRTLLM: hardware->trtllm = *cost; break;
+  case HR_FRAMEWORK_VLLM: hardware->vllm = *cost; break;
+  case HR_FRAMEWORK_SGLANG: hardware->sglang = *cost; break;
+  default: break;
+  }
+}
+
 static inline const hr_rounding_cost *hr_predict_rounding_cost(const hr_hardware *hardware, hr_framework framework)
 {
   const hr_server_cost *own = hr_server_cost_of(hardware, framework);
