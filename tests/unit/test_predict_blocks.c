@@ -2,6 +2,7 @@
 /* Predicted attention and decode calls of Headroom's kernels for GPUs, whose tiles and thread blocks are known. */
 #include "test.h"
 
+#include "analysis/predict/flash.h"
 #include "analysis/predict/terms.h"
 #include "hardware/hardware.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a fused attention kernel, which keeps the scores on the chip. */
+#include "analysis/predict/flash.h"
 #include "analysis/predict/servers.h"
 #include "analysis/predict/terms.h"
 

@@ -2,8 +2,9 @@
 /* The time of Headroom's attention kernel for Hopper, attention_flash_sm90, from its tiles and work items. Its workers
  * are teams of consumer warpgroups: each claims the next item, long ones first, as it ends one
  * (kernels/attention_producer_sm90.cuh, produce_q()). */
-#include "analysis/predict/terms.h"
+#include "analysis/predict/flash.h"
 
+#include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "hardware/hardware.h"
 

@@ -165,11 +165,11 @@ static double load_times(const hr_tiling_problem *problem, int64_t alignment)
 /* Sets the family of kernels, where the device's file has its cost. */
 static void set_family(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_problem *problem)
 {
-  hr_set_gemm_family(problem, p->alignment);
-  const hr_gemm_family *family = problem->family;
-  const hr_gemm_kernel_cost *cost = problem->cost;
+  const hr_gemm_family *family = hr_gemm_family_of(problem->hardware, gemm, p->alignment);
   if (!family)
     return;
+  const hr_gemm_kernel_cost *cost = hr_gemm_family_cost(problem->hardware, family);
+  problem->family = family, problem->cost = cost;
   problem->load_a = load_times(problem, operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, problem->element_bytes));
   problem->load_b = load_times(problem, operand_alignment(hr_gemm_b(gemm), false, problem->element_bytes));
   problem->split_ns = cost->split_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of families: kernels of cuBLAS 13.1 on Hopper. Tiles are those that its heuristic was seen to choose; the
  * blocks of a multiprocessor follow from their registers and shared memory. */
-#include "analysis/predict/gemm_tiling.h"
+#include "analysis/predict/gemm_family.h"
 
 #include <stddef.h>
 
@@ -61,14 +61,15 @@ static bool computes(const hr_gemm_family *family, const hr_hardware *hardware, 
   return family->simt || (alignment >= family->align_least && alignment < family->align_below);
 }
 
-void hr_set_gemm_family(hr_tiling_problem *problem, int64_t alignment)
+const hr_gemm_kernel_cost *hr_gemm_family_cost(const hr_hardware *hardware, const hr_gemm_family *family)
+{
+  return (const void *)((const char *)hardware + family->cost);
+}
+
+const hr_gemm_family *hr_gemm_family_of(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment)
 {
   const hr_gemm_family *family = families, *end = families + sizeof families / sizeof *families;
-  while (family < end && !computes(family, problem->hardware, problem->gemm, alignment))
+  while (family < end && !computes(family, hardware, gemm, alignment))
     family++;
-  if (family == end)
-    return;
-  const hr_gemm_kernel_cost *cost = (const void *)((const char *)problem->hardware + family->cost);
-  if (cost->launch_ns > 0)
-    problem->family = family, problem->cost = cost;
+  return family < end && hr_gemm_family_cost(hardware, family)->launch_ns > 0 ? family : NULL;
 }

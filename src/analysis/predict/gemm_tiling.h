@@ -1,40 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The result of a GEMM cut into tiles, the splits of k, and their time. Families of a library's kernels: which GEMMs
- * they compute, in which tiles, and how they split k. */
+/* The result of a GEMM cut into tiles, the splits of k, and their time. */
 #ifndef HR_ANALYSIS_PREDICT_GEMM_TILING_H
 #define HR_ANALYSIS_PREDICT_GEMM_TILING_H
 
+#include "analysis/predict/gemm_family.h"
 #include "analysis/predict/terms.h"
 #include "hardware/hardware.h"
-
-/** A tile of a family's kernels. */
-typedef struct hr_family_tile {
-  int16_t m, n;
-  int8_t cluster_m, cluster_n; /* tiles that share loads */
-  int8_t blocks;               /* that a multiprocessor runs at once */
-  bool batched;                /* of batched GEMMs alone */
-} hr_family_tile;
-
-/** A row of the table of families. All have the terms of hr_gemm_kernel_cost, which the device's file has by name. */
-typedef struct hr_gemm_family {
-  size_t cost;           /* offset of the block in hr_hardware */
-  int64_t element_bytes; /* of its operands; 0: any */
-  int64_t align_least;   /* bytes to which operands and result are aligned: at least, */
-  int64_t align_below;   /* and below */
-  bool simt;             /* of SIMT formats, whatever the alignment */
-  bool misaligned;       /* its loss counts against aligned tiles; the clock is at its limit */
-  const hr_family_tile *tiles;
-  size_t tile_count;
-  int64_t granule;     /* of tiles whose operand is not contiguous along k */
-  int64_t k_bytes;     /* a step along k */
-  int64_t split_from;  /* bytes of a row along k from which it is split, */
-  int64_t split_part;  /* into parts of at least so many, */
-  int64_t split_waves; /* that fill at most so many waves of tiles */
-  bool splits_always;  /* where two parts fit into one wave */
-  double column_times; /* as long that loads take which are not contiguous along k: WGMMA transposes 2-byte operands
-                        * alone; 0: as the block says */
-  double wave_ns;      /* besides that of the block */
-} hr_gemm_family;
 
 /** The terms that do not depend on the tile. */
 typedef struct hr_tiling_problem {
@@ -84,10 +55,6 @@ typedef struct hr_tiling {
   double busy_ns;    /* of both, overlapped */
   double started_ns; /* that a launch takes more than the shortest, by the multiprocessors that have a tile */
 } hr_tiling;
-
-/** Sets family and cost of a problem: of the family that computes GEMMs of operands and result aligned to `alignment`
- *  bytes, if the device's file has its cost. */
-void hr_set_gemm_family(hr_tiling_problem *problem, int64_t alignment);
 
 /** The fastest tiling, as the library's heuristics aim to choose. */
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem);

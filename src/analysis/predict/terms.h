@@ -4,7 +4,6 @@
 #define HR_ANALYSIS_PREDICT_TERMS_H
 
 #include "hardware/hardware.h"
-#include "schedule/flash_tiles.h"
 
 #include <headroom/predict.h>
 
@@ -104,23 +103,6 @@ double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *co
 /** hr_predict_attention_by() whose arguments are checked; `server`: it also writes a KV cache of pages. */
 hr_status hr_predict_prefill(const hr_hardware *hardware, const hr_attention *attention, hr_framework framework,
                              bool server, hr_prediction *prediction, hr_error *error);
-
-/** Whether the tiles of such a call are known: by Headroom's kernel for Hopper, with hr_hardware.prefill_headroom. */
-bool hr_predict_is_flash(const hr_hardware *hardware, const hr_attention *attention, hr_framework framework);
-
-/** Time of that kernel without its launch; sets the terms and adds to the launch. See hr_predict_attention_by(). */
-double hr_predict_flash(const hr_hardware *hardware, const hr_attention *attention, double flops, double bytes,
-                        double library_rate, hr_prediction *prediction);
-
-/** What one of the `at_once` workers of that kernel processes. */
-typedef struct hr_flash_load {
-  double tiles; /* K/V tiles */
-  double items; /* work items */
-} hr_flash_load;
-
-/** An equal share, and that of the worker that ends last. */
-hr_flash_load hr_flash_mean_load(const hr_attention *attention, const hr_flash_grid *grid);
-hr_flash_load hr_flash_longest_load(const hr_attention *attention, const hr_flash_grid *grid);
 
 /** The kind whose interval a call of fused attention by the kernels of a framework has. */
 hr_interval_kind hr_predict_attention_kind(const hr_attention *attention, hr_framework framework);
