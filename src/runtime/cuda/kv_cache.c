@@ -13,6 +13,8 @@
 #define BLOCKS_MAX 16384        /* which loop */
 #define NUMBERS_QUEUED_MAX 8192 /* more take longer by launches than by a copy */
 
+_Static_assert((int)HR_PUT_RANGES_MAX == HR_KV_GATHERED_MAX, "one launch sends all that a cache gathers");
+
 static hr_kv_append_call call_of(const hr_kv_writes *w)
 {
   const hr_kv_cache_options *o = w->options;

@@ -61,7 +61,7 @@ struct hr_kv_numbers {
 /** hr_backend.append_tokens in host memory. */
 hr_status hr_host_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
 
-/** Ranges of numbers that are sent at once. */
+/** Ranges of numbers that are sent at once, on a GPU by one launch. */
 #define HR_KV_GATHERED_MAX 8
 
 struct hr_kv_cache {
