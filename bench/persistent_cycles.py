@@ -12,6 +12,7 @@ share of it.
 import argparse
 import collections
 import csv
+import signal
 import statistics
 import sys
 
@@ -72,6 +73,7 @@ def print_table(warp, instructions, layer):
 
 
 def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly as the reader of the output does
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="what HEADROOM_CYCLES named")
     instructions = read(parser.parse_args().file)
