@@ -131,7 +131,11 @@ static void rows_of_collectives_are_known(void **state)
              "rows.csv: line 2: problem: expected collective NAME bytes=N gpus=N library=NAME, found "
              "\"collective all_reduce gpus=2\"");
   fails_with("kind,library,gpus,bytes,time_ns\nall_reduce,gloo,8,1,1\n",
-             "rows.csv: line 2: library: expected the name of a library, found \"gloo\"");
+             "rows.csv: line 2: library: expected nccl, headroom, servers, trtllm, vllm, sglang, deepep_trtllm, "
+             "deepep_vllm, deepep_sglang, deepep_ll_trtllm, deepep_ll_vllm or deepep_ll_sglang, found \"gloo\"");
+  fails_with("kind,collective,gpus,bytes,time_ns\ncollective,reduce,8,1,1\n",
+             "rows.csv: line 2: collective: expected all_reduce, all_gather, reduce_scatter, all_to_all, "
+             "point_to_point or broadcast, found \"reduce\"");
   fails_with("kind,gpus,nodes,bytes,time_ns\nall_reduce,8,3,1,1\n",
              "rows.csv: line 2: nodes: expected a divisor of the gpus, found \"3\"");
 }
@@ -174,7 +178,8 @@ static void rows_of_scans_are_known(void **state)
   fails_with("kind,phase,seq,heads,state,time_ns\nmamba,sleep,1,8,16,1\n",
              "rows.csv: line 2: phase: expected prefill or decode, found \"sleep\"");
   fails_with("kind,recurrence,heads,state,time_ns\nscan,lstm,8,16,1\n",
-             "rows.csv: line 2: recurrence: expected the name of a recurrence, found \"lstm\"");
+             "rows.csv: line 2: recurrence: expected mamba, mamba2, gated_delta, lightning, rg_lru, convolution or "
+             "kimi_delta, found \"lstm\"");
   fails_with("kind,seq,heads,state,time_ns\nmamba,1,8,16,1\n",
              "rows.csv: line 2: groups: expected at least 1, found 0");
 }

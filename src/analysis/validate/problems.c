@@ -15,6 +15,19 @@
 #define POWER_LAW "power_law_"
 #define POWER_MAX 4.0 /* from which on one expert has all rows */
 
+/* HR_ERROR_INVALID: the field is missing, or none of the names from `first` to before `end`. */
+static hr_status fail_names(const hr_csv_record *record, const char *column, const char *(*name)(int), int first,
+                            int end)
+{
+  char expected[256] = "";
+  size_t length = 0;
+  for (int i = first; i < end && length < sizeof expected; i++) {
+    const char *separator = i == first ? "" : i + 1 < end ? ", " : " or ";
+    length += (size_t)snprintf(expected + length, sizeof expected - length, "%s%s", separator, name(i));
+  }
+  return hr_csv_fail(record, column, expected);
+}
+
 /* A column of integers from `least` on; `fallback` as of hr_csv_integer(). */
 typedef struct integer_column {
   const char *name;
@@ -145,6 +158,14 @@ static const struct {
 } kernel_names[] = {
     {"selective", HR_RECURRENCE_SELECTIVE}, {"ssd", HR_RECURRENCE_SSD}, {"delta", HR_RECURRENCE_GATED_DELTA}};
 
+#define RECURRENCE_FIRST (HR_RECURRENCE_NONE + 1)
+#define RECURRENCE_END (HR_RECURRENCE_KIMI_DELTA + 1)
+
+static const char *recurrence_name(int recurrence)
+{
+  return hr_recurrence_name((hr_recurrence)recurrence);
+}
+
 /* HR_RECURRENCE_NONE: another word. */
 static hr_recurrence recurrence_of(const char *name)
 {
@@ -152,8 +173,8 @@ static hr_recurrence recurrence_of(const char *name)
     if (strcmp(name, kernel_names[i].name) == 0)
       return kernel_names[i].recurrence;
   }
-  for (int i = HR_RECURRENCE_NONE + 1; i <= HR_RECURRENCE_KIMI_DELTA; i++) {
-    if (strcmp(name, hr_recurrence_name((hr_recurrence)i)) == 0)
+  for (int i = RECURRENCE_FIRST; i < RECURRENCE_END; i++) {
+    if (strcmp(name, recurrence_name(i)) == 0)
       return (hr_recurrence)i;
   }
   return HR_RECURRENCE_NONE;
@@ -167,7 +188,7 @@ static hr_status read_scan(const hr_csv_record *record, hr_validated_row *row)
   row->kind = HR_INTERVAL_SCAN;
   call->recurrence = recurrence_of(recurrence ? recurrence : kind);
   if (call->recurrence == HR_RECURRENCE_NONE)
-    return hr_csv_fail(record, "recurrence", "the name of a recurrence");
+    return fail_names(record, "recurrence", recurrence_name, RECURRENCE_FIRST, RECURRENCE_END);
   call->updates = phase && strcmp(phase, "decode") == 0;
   if (phase && !call->updates && strcmp(phase, "prefill") != 0)
     return hr_csv_fail(record, "phase", "prefill or decode");
@@ -191,6 +212,16 @@ static hr_collective_library library_of_source(const char *source)
   return HR_LIBRARY_COUNT;
 }
 
+static const char *collective_name(int kind)
+{
+  return hr_collective_name((hr_collective_kind)kind);
+}
+
+static const char *library_name(int library)
+{
+  return hr_collective_library_name((hr_collective_library)library);
+}
+
 static bool parse_collective(const char *name, hr_collective_kind *kind)
 {
   *kind = HR_POINT_TO_POINT;
@@ -204,10 +235,10 @@ static hr_status read_collective(const hr_csv_record *record, hr_validated_row *
   const char *name = strcmp(kind, COLLECTIVE) == 0 ? hr_csv_field(record, COLLECTIVE) : kind;
   row->kind = HR_INTERVAL_COLLECTIVE;
   if (!name || !parse_collective(name, &c->kind))
-    return hr_csv_fail(record, COLLECTIVE, "the name of a collective");
+    return fail_names(record, COLLECTIVE, collective_name, 0, HR_COLLECTIVE_COUNT);
   c->library = library_of_source(hr_csv_field(record, "source"));
   if (library && hr_collective_library_parse(library, &c->library) != HR_OK)
-    return hr_csv_fail(record, "library", "the name of a library");
+    return fail_names(record, "library", library_name, 0, HR_LIBRARY_COUNT);
   HR_TRY(read_either(record, "gpus", "devices", 0, &c->devices));
   HR_TRY(hr_csv_integer(record, "nodes", 1, 1, &row->nodes));
   HR_TRY(hr_csv_integer(record, "bytes", 0, -1, &c->bytes));
