@@ -68,6 +68,16 @@ static bool is_attention(const hr_validated_row *r)
   return r->kind >= HR_INTERVAL_ATTENTION && r->kind <= HR_INTERVAL_LATENT_PREFILL;
 }
 
+static void format_of(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  const hr_dtype dtype = is_attention(r)                  ? r->attention.dtype
+                         : r->kind == HR_INTERVAL_EXPERTS ? r->experts.dtype
+                         : r->kind == HR_INTERVAL_SCAN    ? r->scan.dtype
+                                                          : r->gemm.dtype;
+  hr_cell_set_text(cell, hr_dtype_name(dtype));
+}
+
 static void shape(const void *row, hr_cell *cell)
 {
   const hr_validated_row *r = row;
@@ -199,7 +209,7 @@ static void ratio(const void *row, hr_cell *cell)
 static const hr_column row_columns[] = {
     {"line", "line", HR_PLAIN, 3, ROW(line)},
     {"kind", "kind", HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, group_kind, hr_validated_row, kind)},
-    {"dtype", "dtype", HR_PLAIN, 2, ROW(gemm.dtype)},
+    {"dtype", "dtype", HR_PLAIN, 2, HR_COMPUTED(TEXT, format_of)},
     {"shape", "shape", HR_PLAIN, 0, HR_COMPUTED(TEXT, shape)},
     {"measured_ns", "measured", HR_TIME, 0, ROW(measured_ns)},
     {"predicted_ns", "predicted", HR_TIME, 0, ROW(prediction.time_ns)},

@@ -6,6 +6,7 @@
 #include "unit/measured.h"
 
 #include <headroom/experimental/predict.h>
+#include <headroom/experimental/report.h>
 #include <headroom/experimental/validate.h>
 
 static hr_validation *validate(const hr_hardware *hardware, const char *csv)
@@ -361,6 +362,37 @@ static void rows_of_a_list_are_predicted_for_their_conditions(void **state)
   assert_string_equal(error.message, "row 2: measured_ns: expected a number above 0");
 }
 
+/* GEMMs of such rows have the default format, bf16. */
+static void a_row_has_the_number_format_of_its_problem(void **state)
+{
+  (void)state;
+  static const char *const words[] = {"gemm,fp64,", "attention,fp16,", "decode,fp32,", "experts,fp8,", "scan,fp32,"};
+  const hr_hardware hardware = measured_hardware("h200");
+  const hr_validated_row row = {.gemm = hr_gemm_default(),
+                                .attention = hr_attention_default(),
+                                .experts = hr_expert_call_default(),
+                                .scan = hr_scan_call_default(),
+                                .measured_ns = 1};
+  hr_validated_row rows[] = {row, row, row, row, row};
+  hr_report_options options = hr_report_options_default();
+  char *text = NULL;
+  size_t length = 0;
+  hr_error error;
+  FILE *out = open_memstream(&text, &length);
+  rows[0].kind = HR_INTERVAL_GEMM, rows[0].gemm.dtype = HR_FP64;
+  rows[1].kind = HR_INTERVAL_ATTENTION, rows[1].attention.dtype = HR_FP16;
+  rows[2].kind = HR_INTERVAL_DECODE, rows[2].attention.dtype = HR_FP32;
+  rows[3].kind = HR_INTERVAL_EXPERTS, rows[3].experts.dtype = HR_FP8_E4M3;
+  rows[4].kind = HR_INTERVAL_SCAN, rows[4].scan.dtype = HR_FP32;
+  options.format = HR_FORMAT_CSV;
+  assert_ok(hr_report_validation(out, &options, &hardware, &(hr_validation){.rows = rows, .row_count = 5}, &error),
+            error);
+  fclose(out);
+  for (size_t i = 0; i < 5; i++)
+    assert_non_null(strstr(text, words[i]));
+  free(text);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -376,6 +408,7 @@ int main(void)
       cmocka_unit_test(rows_are_of_the_server_that_their_source_names),
       cmocka_unit_test(a_power_law_loads_the_busiest_device),
       cmocka_unit_test(rows_of_a_list_are_predicted_for_their_conditions),
+      cmocka_unit_test(a_row_has_the_number_format_of_its_problem),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
