@@ -74,6 +74,23 @@ static void columns_of_vectors_are_read_at_the_full_rate(void **state)
   assert_true(odd.memory_ns > 2 * aligned.memory_ns);
 }
 
+/* A and B of 64 × 1032 × 4096 have rows of 4096 bytes; rows of C are 1032 elements of bf16: 16 · 129 bytes. */
+static void results_of_8_bit_operands_have_elements_of_2_bytes(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  hardware.dense_flops_per_s[HR_FP8_E4M3] = 100e12;
+  gemm.m = 64, gemm.n = 1032, gemm.k = 4096, gemm.transpose_b = true, gemm.dtype = HR_FP8_E4M3;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.alignment == 16 && p.alignment_loss == 0);
+  gemm.n = 1028;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.alignment == 8 && p.alignment_loss > 0);
+}
+
 /* Kernels for operands aligned to 2 bytes: 32 elements of k a step; a tile of 64 × 64 multiplies 262144 of them at a
  * slot's 1 TFLOP/s. */
 static hr_hardware with_aligned_2_kernels(void)
@@ -307,6 +324,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(misaligned_operands_lose_the_same_with_small_tiles),
       cmocka_unit_test(batched_gemms_lose_the_same_with_small_tiles),
+      cmocka_unit_test(results_of_8_bit_operands_have_elements_of_2_bytes),
       cmocka_unit_test(operands_aligned_to_2_bytes_have_kernels_of_their_own),
       cmocka_unit_test(simt_formats_have_kernels_of_their_own),
       cmocka_unit_test(blocks_of_a_multiprocessor_share_its_loads_and_wait_together),

@@ -35,6 +35,11 @@
 /* A cache line: no device gains from more alignment. */
 #define ALIGNMENT_MAX 128
 
+static int64_t result_bytes_of(const hr_gemm *gemm)
+{
+  return hr_max64((int64_t)hr_dtype_bytes(gemm->dtype), RESULT_BYTES_MIN);
+}
+
 /* The largest power of two that divides a dimension, in bytes. */
 static int64_t alignment_of(int64_t size, int64_t element_bytes)
 {
@@ -73,7 +78,7 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
   p->k_alignment = alignment_of(gemm->k, bytes);
   int64_t operands = hr_min64(operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes),
                               operand_alignment(hr_gemm_b(gemm), false, bytes));
-  int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
+  int64_t stored = operand_alignment(hr_gemm_c(gemm), false, result_bytes_of(gemm));
   p->alignment = hr_min64(operands, stored);
   *by_edge = false;
   if (hardware->alignment_count == 0 || hardware->simt_formats[gemm->dtype])
@@ -235,7 +240,7 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
     problem.shape_count = (size_t)hr_min64(hardware->simt_batched_tiles, (int64_t)problem.shape_count);
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
-  problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_MIN);
+  problem.result_bytes = result_bytes_of(gemm);
   problem.depth_step =
       hardware->simt_formats[gemm->dtype] ? SIMT_DEPTH : hr_max64(1, hardware->tile_k_bytes / problem.element_bytes);
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
