@@ -172,7 +172,7 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   }
   hr_checkpoint read;
   code = load_checkpoint(run, model, checkpoint ? checkpoint : &read);
-  if (code == CLI_GO_ON && !checkpoint) /* which has tensors in their formats */
+  if (code == CLI_GO_ON)
     train_unquantized(run, model);
   return code;
 }
