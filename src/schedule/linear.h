@@ -17,8 +17,12 @@
  *  early crowd where the kernel before has ended (docs/notes/gpu.md). */
 #define HR_LINEAR_WEIGHTS_MAX ((int64_t)1 << 24)
 
-/** The most rows of layers that a persistent kernel runs: 8 of Pythia-160M took 1.3 times as long as kernels apart. */
+/** The most rows of layers that a persistent kernel runs, whose products have no more. With twice as many Pythia-160M
+ *  took 1.3 times as long as kernels apart. */
 #define HR_LINEAR_PERSISTENT_ROWS_MAX 4
+
+/** Columns of 16 bits of a row of weights in a slot of such a kernel's ring. */
+#define HR_LINEAR_SLOT_COLUMNS 1024
 
 /** The most experts of a layer, and of a token, that a persistent kernel runs. */
 #define HR_LINEAR_EXPERTS_MAX 512

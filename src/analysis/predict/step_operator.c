@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "hardware/hardware.h"
 #include "model/operators/fused.h"
+#include "schedule/linear.h"
 #include "schedule/pieces.h"
 
 #include <headroom/experimental/predict.h>
@@ -27,14 +28,16 @@
  * every other of 31 steps of up to 4 sequences on an H200 (docs/notes/step-gpu.md#predicted). */
 #define PERSISTENT_WAIT_NS 1600.0
 #define PERSISTENT_PARTIAL_WAIT_NS 3000.0
-#define PERSISTENT_SLOT_COLUMNS 1024
 #define PERSISTENT_ATTENTION_WAIT_NS 1000.0
 #define PERSISTENT_SEQUENCE_NS 2000.0
 #define PERSISTENT_ROWS_BYTES_PER_S 14e9 /* of a multiprocessor, behind the first row */
 
-/* Nothing is copied ahead while a layer's experts are chosen: of the only two models with experts that were measured in
- * it. */
+/* Nothing is copied ahead while a layer's experts are chosen. Fitted to the only two models with experts that were
+ * measured in it. */
 #define PERSISTENT_CHOICE_NS 6000.0
+
+/* Weights in fp8 are converted nearly as slowly as the memory brings them. Fitted to two steps of Llama-3.1-8B. */
+#define PERSISTENT_FP8_SHARE 0.8 /* of the bandwidth */
 
 #define PERSISTENT_SHARED_BYTES 131072 /* of a multiprocessor: compute capability 12.x has less */
 
@@ -53,6 +56,12 @@ static double launch_change(const hr_hardware *hardware, hr_phase phase, const h
   return op->fused ? -least : phase == HR_PHASE_DECODE ? WAIT_SHARE * hardware->launch_ns : 0;
 }
 
+static bool has_fp8_weights(const hr_operator *op)
+{
+  const hr_gemm *g = &op->gemm;
+  return op->kind == HR_KIND_GEMM && op->bytes < g->batch * g->n * g->k * (int64_t)hr_dtype_bytes(g->dtype);
+}
+
 /* What a multiprocessor waits for, and what it reads of x, before it multiplies. */
 static double wait_ns_of(const hr_operator *op)
 {
@@ -61,14 +70,15 @@ static double wait_ns_of(const hr_operator *op)
     return PERSISTENT_ATTENTION_WAIT_NS + PERSISTENT_SEQUENCE_NS * (double)(op->attention.batch - 1);
   const bool chooses = op->kind == HR_KIND_GROUPED_GEMM && op->id != HR_OP_EXPERT_DOWN;
   const double x_ns = 2.0 * (double)((g->m - 1) * g->k) / PERSISTENT_ROWS_BYTES_PER_S * 1e9;
-  return (g->k % PERSISTENT_SLOT_COLUMNS == 0 ? PERSISTENT_WAIT_NS : PERSISTENT_PARTIAL_WAIT_NS) + x_ns +
-         (chooses ? PERSISTENT_CHOICE_NS : 0);
+  const bool full = g->k % HR_LINEAR_SLOT_COLUMNS == 0 && !has_fp8_weights(op);
+  return (full ? PERSISTENT_WAIT_NS : PERSISTENT_PARTIAL_WAIT_NS) + x_ns + (chooses ? PERSISTENT_CHOICE_NS : 0);
 }
 
 /* The kernel reads all weights in one go. */
 static void predict_persistent(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction)
 {
-  const double bytes = (double)op->bytes, memory_ns = hr_transfer_ns(hardware, bytes, 0);
+  const double bytes = (double)op->bytes;
+  const double memory_ns = hr_transfer_ns(hardware, bytes, 0) / (has_fp8_weights(op) ? PERSISTENT_FP8_SHARE : 1);
   hr_prediction p = {.memory_ns = memory_ns,
                      .exposed_ns = op->kind == HR_KIND_GEMM ? memory_ns : 0,
                      .launch_ns = op->fused ? 0 : wait_ns_of(op),

@@ -43,6 +43,7 @@ hr_linear_arguments hr_persistent_layer(const hr_linear_arguments *x)
 }
 
 _Static_assert(HR_PERSISTENT_X_PADDING == 8, "hr_linear_x_bytes() counts them");
+_Static_assert((int)HR_PERSISTENT_BYTES == 2 * HR_LINEAR_SLOT_COLUMNS, "elements have 16 bits");
 
 /* A tile's rows are those of two blocks at most, whose rows of scales are copied 16 bytes at a time. */
 _Static_assert((int)HR_FP8_ROWS_LEAST >= (int)HR_PERSISTENT_ROWS, "of two blocks at most");

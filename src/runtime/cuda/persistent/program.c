@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #define WARP 32
-#define ELEMENT 2       /* bytes */
 #define CHUNK 8         /* elements of 16 bytes */
 #define SLOTS_MIN 4     /* fewer hide nothing */
 #define UNDER_WAY 4     /* slots that a block has asked for at once, where they are full */
@@ -57,7 +56,7 @@ static hr_status add_linear_sizes(const hr_persistent_part *part, hr_persistent_
   s->tokens = x.rows;
   s->normed = hr_max64(s->normed, x.norm == HR_ROWWISE_COUNT ? 0 : x.k);
   s->fp8 |= hr_persistent_format(&x);
-  s->partial_slots |= x.scales || part->linear->k * ELEMENT % HR_PERSISTENT_BYTES != 0;
+  s->partial_slots |= x.scales || part->linear->k % HR_LINEAR_SLOT_COLUMNS != 0;
   if (!part->router)
     return HR_OK;
   const hr_route_arguments *r = &part->router->route;
