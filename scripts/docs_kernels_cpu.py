@@ -110,9 +110,16 @@ def gpu_steps_table():
     groups = {key: group for key, group in step_groups(GPU_STEPS).items() if " of " not in key[0]}
     peers = [peer for peer in GPU_PEERS if any(peer in group for group in groups.values())]
     lines = [[model, phase, tokens, f"{three(group['headroom'].ms)} ms",
-              *(f"{group[peer].ratio:.2f}" if peer in group else "–" for peer in peers)]
+              *(beside(group["headroom"], group.get(peer)) for peer in peers)]
              for (model, phase, _, tokens), group in groups.items()]
     return table(["model", "phase", "tokens", "Headroom", *map(GPU_PEERS.get, peers)], lines)
+
+
+def beside(headroom, peer):
+    """How many times as long a peer takes, or, of another day, its time."""
+    if not peer:
+        return "–"
+    return f"{peer.ratio:.2f}" if peer.date == headroom.date else f"{three(peer.ms)} ms"
 
 
 def over_best_peer(phase, tokens=1):

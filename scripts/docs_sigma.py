@@ -129,6 +129,12 @@ def sigma_models_table():
     return table(["model", "prefix", "STD, ms", "SIGMA, ms", "change"], lines)
 
 
+def model_changes():
+    """By how many percent SIGMA's whole models take longer, from the least to the most."""
+    more = [100 * sigma / standard - 100 for size in ("1.5B", "10B") for _, standard, sigma in model_times(size)]
+    return f"{min(more):.0f} to {max(more):.0f}%"
+
+
 def tokens_text(tokens):
     return tokens if not tokens.isdigit() else "0" if int(tokens) < 100 else f"{int(tokens) / 1e3:.1f}k"
 

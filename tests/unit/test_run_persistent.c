@@ -32,10 +32,6 @@ static const struct {
     {"llama, 4 sequences", "{\"model_type\":\"llama\"," LLAMA "\"tie_word_embeddings\":true}", 4, HR_BF16, TOKENS},
     {"llama, fp16, rows of 1120",
      "{\"model_type\":\"llama\"," SIZES "\"num_attention_heads\":2,\"intermediate_size\":1120}", 2, HR_FP16, TOKENS},
-    {"llama, rows of whole slots, of which few are under way",
-     "{\"model_type\":\"llama\",\"hidden_size\":1024,\"num_hidden_layers\":2,\"vocab_size\":61,"
-     "\"max_position_embeddings\":64,\"num_attention_heads\":8,\"num_key_value_heads\":2,\"intermediate_size\":2048}",
-     1, HR_BF16, TOKENS},
     {"llama, several slots of keys", "{\"model_type\":\"llama\"," LLAMA "\"head_dim\":256}", 2, HR_BF16, TOKENS},
     {"qwen3, norms of heads", "{\"model_type\":\"qwen3\"," LLAMA "\"head_dim\":40}", 3, HR_BF16, TOKENS},
     {"qwen2, biases", "{\"model_type\":\"qwen2\"," LLAMA "\"head_dim\":16}", 1, HR_BF16, TOKENS},
@@ -52,6 +48,10 @@ static const struct {
     {"gptj, neighbours are rotated",
      "{\"model_type\":\"gptj\",\"n_embd\":64,\"n_layer\":2,\"n_head\":2,\"rotary_dim\":8,\"vocab_size\":61,"
      "\"n_positions\":64}",
+     1, HR_BF16, TOKENS},
+    {"llama, rows of whole slots, of which few are under way",
+     "{\"model_type\":\"llama\",\"hidden_size\":1024,\"num_hidden_layers\":2,\"vocab_size\":61,"
+     "\"max_position_embeddings\":64,\"num_attention_heads\":8,\"num_key_value_heads\":2,\"intermediate_size\":2048}",
      1, HR_BF16, TOKENS},
     {"falcon, one head of K and V for 9",
      "{\"model_type\":\"falcon\",\"hidden_size\":288,\"num_hidden_layers\":2,\"num_attention_heads\":9,\"vocab_size\":"

@@ -7,7 +7,7 @@
 /** Sets hr_operator.fused of a step's operators, whose other members are complete. */
 void hr_fuse_operators(const hr_model *model, const hr_workload *workload, hr_operators *operators);
 
-/** Whether one kernel runs the decode step on a device that has it: of up to eight rows in 16 bits, or of one row where
+/** Whether one kernel runs the decode step on a device that has it: of up to four rows in 16 bits, or of one row where
  *  there are experts, with few keys and no wider rows than fit. Formats of weights and caches are for the caller to
  *  ask. */
 bool hr_is_persistent(const hr_model *model, const hr_workload *workload);

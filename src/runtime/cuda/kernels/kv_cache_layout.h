@@ -56,7 +56,7 @@ typedef struct hr_kv_heads_call {
 
 HR_LAYOUT_ASSERT(sizeof(hr_kv_heads_call) == sizeof(hr_kv_append_call) + 7 * 8 + 6 * 4);
 
-/* HR_KV_GATHERED_MAX ranges; NVRTC does not have its header. */
+/* Ranges are HR_KV_GATHERED_MAX, whose header NVRTC does not have. */
 enum { HR_PUT_RANGES_MAX = 8, HR_PUT_NUMBERS_MAX = 992 };
 
 /** Numbers for kv_cache_numbers.cu, of ranges behind each other; a launch has 4096 bytes of parameters. */

@@ -123,7 +123,7 @@ struct ring {
   }
 };
 
-/* The warp that copies may fill the slot: it is free, and of the copies before no more than HR_UNDER_WAY are under way.
+/* The warp that copies may fill the slot: it is free, and with it no more than HR_UNDER_WAY are under way.
  * A load of x waits behind what all multiprocessors have asked for: 6 us of the memory's rate with all slots. */
 __device__ inline void await_slot(const rooms &r, const ring &at)
 {

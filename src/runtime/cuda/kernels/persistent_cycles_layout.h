@@ -19,7 +19,7 @@ enum {
   HR_CYCLES_COPYING,
   HR_CYCLES_FETCHED = HR_CYCLES_COPYING, /* the instruction */
   HR_CYCLES_CHOSEN,                      /* experts, once their logits are there */
-  HR_CYCLES_SLOTS,                       /* free ones are waited for */
+  HR_CYCLES_SLOTS,                       /* that may be filled are waited for */
   HR_CYCLES_COPIES,                      /* are started */
   HR_CYCLES_COUNT
 };

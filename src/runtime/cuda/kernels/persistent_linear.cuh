@@ -20,6 +20,8 @@ typedef hr_persistent_linear linear;
 #define HR_FP8 0
 #endif
 
+static_assert(TOKENS <= 4, "an mma.sync has no more tokens");
+
 /* A thread's sums of a tile, of row lane / 4 and token lane % 4: the first and the last of an mma.sync; two of them, so
  * that neither waits for the other. */
 struct tile_sums {
