@@ -13,7 +13,7 @@ gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv,
 h200/choices-seed-102*.csv, h200/choices-seed-203*.csv, h200/random-seed-15.csv and the misaligned
 GEMMs of h200/figures-*.csv, whose aligned ones are of few forms; of the H100 h100/calibration.csv and h100/choices-*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
 and a kind with fewer than 20 has no interval. GEMMs of fp32 and tf32 have intervals of their own, of all rows of published/gemms.csv
-and h100/random-seed-21-*.csv (of fp32 those held out of the fit), in classes of 25; fewer than 20 misaligned ones take those
+h100/random-seed-21-*.csv (of fp32 those held out of the fit) and h200/random-seed-301-tf32.csv, in classes of 25; fewer than 20 misaligned ones take those
 of both together. Their coverage is cross-validated: each matrix B by the intervals of the others.
 Run it again after a change of what predictions are made of.
 """
@@ -42,7 +42,8 @@ FORMATS = ("fp32", "tf32")  # other kernels, and fewer rows, than GEMMs of 16 bi
 FORMAT_DEVICES = ("a100-pcie-40gb", "a100-pcie-80gb", "h100-sxm", "l4", "mi210", "mi250", "v100-pcie-32gb", "v100-sxm2-32gb")
 FORMAT_LEAST = 25
 ALIGNED = {"gemm_misaligned": "gemm", "bmm_misaligned": "bmm"}
-SAME = {"h200": "h100-sxm"}  # the same multiprocessors, not measured in these formats
+SAME = {"h200": "h100-sxm"}  # the same multiprocessors: one fit
+SAME_FILES = {"h200": [RESULTS / "h200/random-seed-301-tf32.csv"]}
 
 
 def lines_of_figures(lines):
@@ -188,7 +189,10 @@ def report_formats(device, rows):
 
 
 def format_rows(headroom, device):
-    return [row for path in format_files(device) for row in rows_of(headroom, device, path, False) if row[3] in FORMATS]
+    """Rows of the device, and those of devices that have its intervals."""
+    files = [(device, path) for path in format_files(device)]
+    files += [(other, path) for other, model in SAME.items() if model == device for path in SAME_FILES[other]]
+    return [row for name, path in files for row in rows_of(headroom, name, path, False) if row[3] in FORMATS]
 
 
 def covered(interval, predicted, measured):
@@ -217,7 +221,7 @@ def put_intervals(path, intervals, source):
     text = re.sub(r'  "intervals": \[.*?\n  \],\n', "", path.read_text(encoding="utf-8"), flags=re.S)
     rows = ",\n".join("    " + json.dumps({k: v for k, v in row.items() if v != BEYOND_ALL}) for row in in_order(intervals))
     text = text.replace('  "sources": {\n', f'  "intervals": [\n{rows}\n  ],\n  "sources": {{\n', 1)
-    text = re.sub(r'^    "intervals": ".*\n', "", text, flags=re.M)
+    text = re.sub(r',\n    "intervals": "[^\n]*(?=\n  })|^    "intervals": "[^\n]*\n', "", text, flags=re.M)
     text = text.replace('  "sources": {\n', f'  "sources": {{\n    "intervals": {json.dumps(source)},\n', 1)
     json.loads(text)
     path.write_text(text, encoding="utf-8")

@@ -265,6 +265,31 @@ static void tma_kernels_split_plain_gemms_into_parts_of_1280_or_more(void **stat
   assert_true(predict(&hardware, 64, 64, 25600, 2).splits == 1);
 }
 
+static hr_prediction predict_tf32(const hr_hardware *hardware, int64_t m, int64_t n, int64_t k)
+{
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  gemm.m = m, gemm.n = n, gemm.k = k, gemm.dtype = HR_TF32;
+  assert_ok(hr_predict_gemm(hardware, &gemm, &p, &error), error);
+  return p;
+}
+
+/* 128 × 128 is the area of the largest result that is split whatever k is; others are from k = 256 on, which are 1024
+ * bytes: 512 × 64 in two parts of 128. */
+static void tf32_gemms_have_tiles_of_64_and_more_and_are_split_from_shorter_k_on(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_tma_kernels();
+  hardware.dense_flops_per_s[HR_TF32] = 50e12;
+  hardware.library_share[HR_TF32] = 1;
+  hr_prediction one_tile = predict_tf32(&hardware, 16, 1024, 16), beyond = predict_tf32(&hardware, 16, 1032, 16);
+  assert_true(one_tile.splits == 2 && beyond.splits == 1);
+  assert_true(one_tile.tile_m >= 64 && one_tile.tile_n >= 64);
+  assert_true(predict_tf32(&hardware, 512, 64, 248).splits == 1);
+  assert_true(predict_tf32(&hardware, 512, 64, 256).splits == 2);
+}
+
 /* 1024 × 1024 × 1024 with rows of 2048 bytes, or of 2064, which are aligned to 16. */
 static void loads_of_rows_aligned_to_16_bytes_take_longer(void **state)
 {
@@ -334,6 +359,7 @@ int main(void)
       cmocka_unit_test(misaligned_gemms_are_split_until_they_fill_whole_waves),
       cmocka_unit_test(tiles_of_tma_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
       cmocka_unit_test(tma_kernels_split_plain_gemms_into_parts_of_1280_or_more),
+      cmocka_unit_test(tf32_gemms_have_tiles_of_64_and_more_and_are_split_from_shorter_k_on),
       cmocka_unit_test(loads_of_rows_aligned_to_16_bytes_take_longer),
       cmocka_unit_test(tiles_beyond_two_waves_wait_for_a_refill),
       cmocka_unit_test(parts_of_sectors_are_stored_at_a_rate_of_their_own),

@@ -25,15 +25,15 @@ typedef struct hr_gemm_family {
   bool misaligned;       /* its loss counts against aligned tiles; the clock is at its limit */
   const hr_family_tile *tiles;
   size_t tile_count;
-  int64_t granule;     /* of tiles whose operand is not contiguous along k */
-  int64_t k_bytes;     /* a step along k */
-  int64_t split_from;  /* bytes of a row along k from which it is split, */
-  int64_t split_part;  /* into parts of at least so many, */
-  int64_t split_waves; /* that fill at most so many waves of tiles */
-  bool splits_always;  /* where two parts fit into one wave */
-  double column_times; /* as long that loads take which are not contiguous along k: WGMMA transposes 2-byte operands
+  int64_t granule;      /* of tiles whose operand is not contiguous along k */
+  int64_t k_bytes;      /* a step along k */
+  int64_t split_from;   /* bytes of a row along k from which it is split, */
+  int64_t split_part;   /* into parts of at least so many, */
+  int64_t split_waves;  /* that fill at most so many waves of tiles */
+  bool splits_always;   /* where two parts fit into one wave */
+  int64_t split_result; /* elements of the largest result that is split in two at least, however short k is */
+  double column_times;  /* as long that loads take which are not contiguous along k: WGMMA transposes 2-byte operands
                         * alone; 0: as the block says */
-  double wave_ns;      /* besides that of the block */
 } hr_gemm_family;
 
 /** The cost of a family in the device's file; launch_ns is 0 where the file has none. */

@@ -136,7 +136,7 @@ static block_terms terms_of(const hr_tiling_problem *problem, const hr_tiling *t
       .aligned_ns = problem->family->simt ? 0 : a_ns + b_ns,
       .latency_ns = cost->latency_ns + (m + n) * cost->row_latency_ns,
       .stores_ns = cost->store_bytes_per_ns > 0 ? stored / cost->store_bytes_per_ns : 0,
-      .wave_ns = cost->wave_ns + problem->family->wave_ns,
+      .wave_ns = cost->wave_ns,
   };
 }
 

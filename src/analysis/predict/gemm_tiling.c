@@ -98,18 +98,28 @@ static bool has_kernel(const hr_tiling_problem *problem, const hr_family_tile *t
 /* Parts of k of which the library makes so many in its smallest GEMMs, however short they are. */
 #define SMALL_GEMM 2097152.0 /* m · n · k */
 #define SMALL_SPLITS 16
+#define SMALL_RESULT_SPLITS 2
+
+/* The parts of k that the library makes however short they are. */
+static int64_t least_parts(const hr_gemm_family *family, const hr_gemm *gemm, bool splits)
+{
+  const double result = (double)gemm->m * (double)gemm->n;
+  if (result <= (double)family->split_result)
+    return hr_min64(SMALL_RESULT_SPLITS, gemm->k);
+  const bool small = splits && family->splits_always && result * (double)gemm->k <= SMALL_GEMM;
+  return small ? hr_min64(SMALL_SPLITS, gemm->k / 2) : 1;
+}
 
 /* The most parts of k. */
 static int64_t parts_of(const hr_tiling_problem *problem)
 {
   const hr_gemm_family *family = problem->family;
   const hr_gemm *gemm = problem->gemm;
-  const int64_t row_bytes = gemm->k * problem->element_bytes;
-  if (gemm->batch > 1 || row_bytes < family->split_from)
+  if (gemm->batch > 1)
     return 1;
-  bool small = (double)gemm->m * (double)gemm->n * (double)gemm->k <= SMALL_GEMM;
-  int64_t least = family->splits_always && small ? hr_min64(SMALL_SPLITS, gemm->k / 2) : 1;
-  return hr_max64(least, row_bytes / family->split_part);
+  const int64_t row_bytes = gemm->k * problem->element_bytes;
+  const bool splits = row_bytes >= family->split_from;
+  return hr_max64(least_parts(family, gemm, splits), splits ? row_bytes / family->split_part : 1);
 }
 
 /* Whether a tile is slower than *best whatever the splits of k are, as most tiles of large GEMMs are: a multiprocessor
