@@ -265,12 +265,14 @@ static void tma_kernels_split_plain_gemms_into_parts_of_1280_or_more(void **stat
   assert_true(predict(&hardware, 64, 64, 25600, 2).splits == 1);
 }
 
-static hr_prediction predict_tf32(const hr_hardware *hardware, int64_t m, int64_t n, int64_t k)
+static hr_prediction predict_format(hr_hardware *hardware, hr_dtype dtype, int64_t m, int64_t n, int64_t k)
 {
   hr_gemm gemm = hr_gemm_default();
   hr_prediction p;
   hr_error error;
-  gemm.m = m, gemm.n = n, gemm.k = k, gemm.dtype = HR_TF32;
+  hardware->dense_flops_per_s[dtype] = dtype == HR_TF32 ? 50e12 : 100e12;
+  hardware->library_share[dtype] = 1;
+  gemm.m = m, gemm.n = n, gemm.k = k, gemm.dtype = dtype;
   assert_ok(hr_predict_gemm(hardware, &gemm, &p, &error), error);
   return p;
 }
@@ -281,13 +283,24 @@ static void tf32_gemms_have_tiles_of_64_and_more_and_are_split_from_shorter_k_on
 {
   (void)state;
   hr_hardware hardware = with_tma_kernels();
-  hardware.dense_flops_per_s[HR_TF32] = 50e12;
-  hardware.library_share[HR_TF32] = 1;
-  hr_prediction one_tile = predict_tf32(&hardware, 16, 1024, 16), beyond = predict_tf32(&hardware, 16, 1032, 16);
+  hr_prediction one_tile = predict_format(&hardware, HR_TF32, 16, 1024, 16);
+  hr_prediction beyond = predict_format(&hardware, HR_TF32, 16, 1032, 16);
   assert_true(one_tile.splits == 2 && beyond.splits == 1);
   assert_true(one_tile.tile_m >= 64 && one_tile.tile_n >= 64);
-  assert_true(predict_tf32(&hardware, 512, 64, 248).splits == 1);
-  assert_true(predict_tf32(&hardware, 512, 64, 256).splits == 2);
+  assert_true(predict_format(&hardware, HR_TF32, 512, 64, 248).splits == 1);
+  assert_true(predict_format(&hardware, HR_TF32, 512, 64, 256).splits == 2);
+}
+
+/* A step in fp16 takes 0.6 of the time, a tile of 32 × 32 stores a quarter of one of 64 × 64, and a wave 100 ns. */
+static void plain_misaligned_gemms_in_fp16_have_the_small_tiles_of_batched_ones(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_aligned_2_kernels();
+  hr_prediction bf16 = predict_format(&hardware, HR_BF16, 31, 31, 33);
+  hr_prediction fp16 = predict_format(&hardware, HR_FP16, 31, 31, 33);
+  assert_true(bf16.tile_m == 64 && bf16.tile_n == 64);
+  assert_true(fp16.tile_m == 32 && fp16.tile_n == 32);
+  assert_true(fp16.time_ns - fp16.launch_ns - 100 < 0.6 * (bf16.time_ns - bf16.launch_ns - 100));
 }
 
 /* 1024 × 1024 × 1024 with rows of 2048 bytes, or of 2064, which are aligned to 16. */
@@ -360,6 +373,7 @@ int main(void)
       cmocka_unit_test(tiles_of_tma_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
       cmocka_unit_test(tma_kernels_split_plain_gemms_into_parts_of_1280_or_more),
       cmocka_unit_test(tf32_gemms_have_tiles_of_64_and_more_and_are_split_from_shorter_k_on),
+      cmocka_unit_test(plain_misaligned_gemms_in_fp16_have_the_small_tiles_of_batched_ones),
       cmocka_unit_test(loads_of_rows_aligned_to_16_bytes_take_longer),
       cmocka_unit_test(tiles_beyond_two_waves_wait_for_a_refill),
       cmocka_unit_test(parts_of_sectors_are_stored_at_a_rate_of_their_own),

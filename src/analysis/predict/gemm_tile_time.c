@@ -107,7 +107,7 @@ static double overlap_step(double arithmetic_ns, double loads_ns, double latency
 /* Terms of a block's step along k, and of its end. */
 typedef struct block_terms {
   double arithmetic_ns, loads_ns, aligned_ns, latency_ns; /* aligned: loads of operands that are aligned */
-  double stores_ns, wave_ns;
+  double stores_ns, wave_ns, step_share;
 } block_terms;
 
 /* The load of an operand in a step: `size` rows along k, or the step's elements of k in rows of whole steps. */
@@ -137,6 +137,7 @@ static block_terms terms_of(const hr_tiling_problem *problem, const hr_tiling *t
       .latency_ns = cost->latency_ns + (m + n) * cost->row_latency_ns,
       .stores_ns = cost->store_bytes_per_ns > 0 ? stored / cost->store_bytes_per_ns : 0,
       .wave_ns = cost->wave_ns,
+      .step_share = tiling->step_share,
   };
 }
 
@@ -145,7 +146,7 @@ static double together_ns(const hr_gemm_kernel_cost *cost, const block_terms *t,
                           double blocks)
 {
   double step_ns = overlap_step(blocks * t->arithmetic_ns, blocks * loads_ns, t->latency_ns) + blocks * cost->step_ns;
-  return steps * step_ns + t->wave_ns + blocks * t->stores_ns;
+  return steps * step_ns * t->step_share + t->wave_ns + blocks * t->stores_ns;
 }
 
 /* All tiles of a multiprocessor, of which it runs `blocks` at once. */

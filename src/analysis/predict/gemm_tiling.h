@@ -44,6 +44,7 @@ typedef struct hr_tiling {
   hr_tile tile;
   int64_t cluster_m, cluster_n; /* tiles that share loads */
   int64_t blocks;               /* that a multiprocessor runs at once */
+  double step_share;            /* of the time of a step of the family's kernels */
   int64_t tiles, splits, waves;
   double refill_ns;    /* added once, whatever the number of waves */
   double slot_ns;      /* one tile of one split on one slot, aligned */
