@@ -69,7 +69,7 @@ static hr_tiling best_of_device(const hr_tiling_problem *problem)
 /* Clusters of more matrices could have more tiles than can be counted. */
 #define CLUSTERED_BATCH_MAX ((int64_t)1 << 40)
 
-/* A step of the smallest misaligned tile, of bf16's: fp16 has kernels of before Ampere, bf16 has none. Fitted to every
+/* A step of the smallest misaligned tile, of bf16's: fp16 presumably has kernels of before Ampere. Fitted to every
  * other row of data/results/h200/random-seed-301-fp16.csv. */
 #define FP16_STEP_SHARE 0.6
 
