@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL between threads of this process: calls run in the order of their streams and wait there for the other ranks,
  * while kernels of theirs have the GPU. */
+#include "machine.h"
 #include "order.h"
 #include "turns.h"
 
@@ -82,11 +83,8 @@ float load(const void *from, size_t i, int type)
   if (type == NCCL_FP32)
     return ((const float *)from)[i];
   const unsigned short bits = ((const unsigned short *)from)[i];
-  if (type == NCCL_FP16) {
-    _Float16 half;
-    memcpy(&half, &bits, 2);
-    return (float)half;
-  }
+  if (type == NCCL_FP16)
+    return emulation::from_half(bits);
   const unsigned wide = (unsigned)bits << 16;
   float value;
   memcpy(&value, &wide, 4);
@@ -98,8 +96,7 @@ void store(void *to, size_t i, int type, float value)
   if (type == NCCL_FP32) {
     ((float *)to)[i] = value;
   } else if (type == NCCL_FP16) {
-    const _Float16 half = (_Float16)value;
-    memcpy((char *)to + 2 * i, &half, 2);
+    ((unsigned short *)to)[i] = emulation::to_half(value);
   } else {
     unsigned bits;
     memcpy(&bits, &value, 4);

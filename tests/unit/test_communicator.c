@@ -116,8 +116,8 @@ static int check_result(const hr_communicator *c, const hr_collective_call *call
   const int64_t received = call->kind == HR_REDUCE_SCATTER ? call->count / size : call->count;
   for (int64_t i = 0; i < received; i++) {
     if (hr_number_load(call->dtype, call->receive, (size_t)i) != expected(call, size, rank, i))
-      return hr_fail(error, HR_ERROR_INVALID, "element %d of a %s of %d in %s is wrong", (int)i,
-                     hr_collective_name(call->kind), (int)call->count, hr_dtype_name(call->dtype));
+      return (int)hr_fail(error, HR_ERROR_INVALID, "element %d of a %s of %d in %s is wrong", (int)i,
+                          hr_collective_name(call->kind), (int)call->count, hr_dtype_name(call->dtype));
   }
   uint32_t behind = UINT32_MAX; /* nothing is written there */
   if (!in_place && hr_dtype_bytes(call->dtype) == sizeof behind)

@@ -328,11 +328,12 @@ static void a_power_law_loads_the_busiest_device(void **state)
         laws[i]);
     fails_with(csv, message);
   }
-  assert_true(rows[0] == 2048 && rows[1] > 1.2 * 2048 && rows[2] > 1.2 * (double)rows[1] && rows[2] < 8 * 4096);
+  assert_true(rows[0] == 2048 && (double)rows[1] > 1.2 * 2048 && (double)rows[2] > 1.2 * (double)rows[1] &&
+              rows[2] < 8 * 4096);
   assert_true(v->rows[3].experts.rows == 2048 && v->rows[3].experts.experts == 8);
   /* A token's choices are fewer than experts: most loads are rounded to none, and the first experts get the rest. */
   assert_true(v->rows[4].experts.rows >= 6 && v->rows[4].experts.rows <= 8);
-  assert_true(v->rows[5].experts.rows <= 4096 * 8 && v->rows[5].experts.rows > 0.8 * 4096 * 8);
+  assert_true(v->rows[5].experts.rows <= 4096 * 8 && (double)v->rows[5].experts.rows > 0.8 * 4096 * 8);
   assert_true(v->rows[2].prediction.time_ns > 1.2 * v->rows[0].prediction.time_ns);
   hr_validation_free(v);
 }

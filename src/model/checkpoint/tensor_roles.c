@@ -99,9 +99,9 @@ size_t hr_tensor_rows(const char *family, hr_weight_role role, hr_tensor_row fou
   for (int layout = layout_of(family), last = -1; layout != last && count == 0;) {
     if (layout < 0)
       return 0;
-    count = own_rows(layout, role, false, found);
+    count = own_rows((layout_id)layout, role, false, found);
     if (count == 0 && bias)
-      count = own_rows(layout, role - 1, true, found);
+      count = own_rows((layout_id)layout, role - 1, true, found);
     last = layout;
     layout = (int)layouts[layout].base;
   }

@@ -166,7 +166,7 @@ static void check_one(hr_device *device, const char *kernel, const hr_rowwise *r
   const hr_problem problem = hr_rowwise_problem(&rows);
   call_open(device, kernel, &problem, shifts, 7, &c);
   if (special)
-    put_specials(&c, has_table(rows.operation) ? 1 : 0);
+    put_specials(&c, has_table((int)rows.operation) ? 1 : 0);
   if (special && rows.rows == 6 && c.operands.inputs > 1 && c.operands.bytes[1] == c.operands.bytes[0])
     put_specials(&c, 1);
   assert_true(call_run(&c, NULL));
