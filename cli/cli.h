@@ -146,6 +146,11 @@ int cli_fail(int code, const char *format, ...) HR_PRINTF(2, 3);
 int cli_fail_status(hr_status status, const hr_error *error);
 int cli_fail_as(hr_status status, const char *message);
 
+#ifdef __clang_analyzer__ /* see base/error.h */
+#define cli_fail(code, ...) ((void)cli_fail(code, __VA_ARGS__), (code))
+#define cli_fail_status(...) ((void)cli_fail_status(__VA_ARGS__), EXIT_UNSUPPORTED)
+#endif
+
 /* ---- options.c ---- */
 
 /** Returned by functions that may end the command with an exit code: the command continues. */

@@ -20,7 +20,7 @@ static void write_all(const char *text, size_t size)
   }
 }
 
-int cli_fail(int code, const char *format, ...)
+int(cli_fail)(int code, const char *format, ...)
 {
   static const char begin[] = "headroom: ";
   char message[1024], line[sizeof begin + sizeof message + CLI_CLEAN_MORE];
@@ -62,7 +62,7 @@ int cli_fail_as(hr_status status, const char *message)
   return cli_fail(code, "%s", message[0] ? message : hr_status_sentence(status));
 }
 
-int cli_fail_status(hr_status status, const hr_error *error)
+int(cli_fail_status)(hr_status status, const hr_error *error)
 {
   return cli_fail_as(status, error->message);
 }

@@ -20,6 +20,7 @@ const char *hr_reason(int number, char text[HR_REASON_SIZE]);
 
 #ifdef __clang_analyzer__ /* it does not see other files, and would assume that a failure may return HR_OK */
 #define hr_fail(error, status, ...) ((void)hr_fail(error, status, __VA_ARGS__), (status))
+#define hr_fail_null(...) ((void)hr_fail_null(__VA_ARGS__), HR_ERROR_INVALID)
 #endif
 
 /** Returns from the calling function if `call` fails. */

@@ -51,7 +51,7 @@ hr_status(hr_fail)(hr_error *error, hr_status status, const char *format, ...)
   return status;
 }
 
-hr_status hr_fail_null(hr_error *error, const char *function, const char *names, size_t index)
+hr_status(hr_fail_null)(hr_error *error, const char *function, const char *names, size_t index)
 {
   for (; index > 0; index--)
     names += strcspn(names, ",") + 2;
