@@ -18,7 +18,6 @@ typedef struct calibrate_job {
   char *file; /* the device file that it is from; NULL */
   hr_device *device;
   hr_store *store;
-  hr_points_options options;
   hr_point *points;
   size_t point_count;
   hr_sweep_progress outcome;
@@ -82,10 +81,10 @@ static int measure_points(const cli_run *run, calibrate_job *job)
   hr_error error = {.status = HR_OK};
   cli_progress progress = cli_progress_begin(run);
   hr_status status = hr_points_design(job->start, &job->points, &job->point_count, &error);
-  job->options = make_options(run, job->start);
-  job->options.progress = report_points, job->options.context = &progress;
+  hr_points_options options = make_options(run, job->start);
+  options.progress = report_points, options.context = &progress;
   if (status == HR_OK)
-    status = hr_points_measure(job->device, job->store, &(hr_point_list){job->points, job->point_count}, &job->options,
+    status = hr_points_measure(job->device, job->store, &(hr_point_list){job->points, job->point_count}, &options,
                                &job->outcome, &error);
   cli_measuring(false);
   cli_progress_end(&progress);
@@ -93,7 +92,7 @@ static int measure_points(const cli_run *run, calibrate_job *job)
     say_how_it_ended(run, job);
   int code = status == HR_OK ? check_measured(job) : cli_fail_status(status, &error);
   if (code == CLI_GO_ON)
-    status = hr_points_rows(job->device, job->store, &(hr_point_list){job->points, job->point_count}, &job->options,
+    status = hr_points_rows(job->device, job->store, &(hr_point_list){job->points, job->point_count}, &options,
                             &job->found, &error);
   return status == HR_OK ? code : cli_fail_status(status, &error);
 }

@@ -201,7 +201,8 @@ static void picture_size(const hr_figure_options *options, const hr_figure *figu
 static int text_rows(const hr_figure_options *options, const hr_figure *figure)
 {
   size_t longest, entries = key_entries(figure, &longest), columns = key_columns(options, figure);
-  double needed = TEXT_ROWS_MIN + (double)((entries + columns - 1) / columns);
+  const size_t key_rows = (entries + columns - 1) / columns;
+  double needed = TEXT_ROWS_MIN + (double)key_rows;
   if (figure->form == HR_FIGURE_HEATMAP)
     needed = 8 + (double)(figure->y.name_count * row_lines(figure));
   needed += lines_around(options, figure);

@@ -105,18 +105,21 @@ static void shape(const void *row, hr_cell *cell)
     hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64, g->m, g->n, g->k);
 }
 
+static void set_size_of_kind(const hr_validated_row *r, int64_t of_gemm, int64_t of_attention, int64_t of_scan,
+                             hr_cell *cell)
+{
+  const bool has_none = r->kind == HR_INTERVAL_EXPERTS || r->kind == HR_INTERVAL_COLLECTIVE;
+  const int64_t size = is_attention(r) ? of_attention : r->kind == HR_INTERVAL_SCAN ? of_scan : has_none ? -1 : of_gemm;
+  if (size >= 0)
+    hr_cell_set_count(cell, size);
+}
+
 /* Sizes as columns of `--from`; those of another kind stay empty. */
-#define SIZE_OF(name, of_gemm, of_attention, of_scan)                       \
-  static void name(const void *row, hr_cell *cell)                          \
-  {                                                                         \
-    const hr_validated_row *r = row;                                        \
-    const int64_t size = is_attention(r)                     ? of_attention \
-                         : r->kind == HR_INTERVAL_SCAN       ? of_scan      \
-                         : r->kind == HR_INTERVAL_EXPERTS    ? -1           \
-                         : r->kind == HR_INTERVAL_COLLECTIVE ? -1           \
-                                                             : of_gemm;     \
-    if (size >= 0)                                                          \
-      hr_cell_set_count(cell, size);                                        \
+#define SIZE_OF(name, of_gemm, of_attention, of_scan)          \
+  static void name(const void *row, hr_cell *cell)             \
+  {                                                            \
+    const hr_validated_row *r = row;                           \
+    set_size_of_kind(r, of_gemm, of_attention, of_scan, cell); \
   }
 SIZE_OF(size_m, r->gemm.m, r->attention.q_len, -1)
 SIZE_OF(size_n, r->gemm.n, r->attention.kv_len, -1)

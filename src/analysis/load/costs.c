@@ -34,7 +34,7 @@ static double interpolate(const double *x, const double *y, size_t count, double
 
 static double decode_ns(const hr_load_costs *costs, double sequences, double context)
 {
-  double at[HR_LOAD_CONTEXTS];
+  double at[HR_LOAD_CONTEXTS] = {0};
   for (size_t i = 0; i < costs->contexts; i++)
     at[i] = interpolate(costs->batch, costs->decode_ns[i], costs->batches, sequences);
   return interpolate(costs->context, at, costs->contexts, context);

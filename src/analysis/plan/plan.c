@@ -256,6 +256,7 @@ static hr_status plan_for(const hr_subject *subject, const hr_workload *workload
   hr_status status = state->microbatch ? fill_plan(state, error)
                                        : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the layouts");
   free(state->microbatch);
+  state->split = NULL;
   return status;
 }
 

@@ -11,7 +11,7 @@
 typedef struct hr_family_tile {
   int16_t m, n;
   int8_t cluster_m, cluster_n; /* tiles that share loads */
-  int8_t blocks;               /* that a multiprocessor runs at once */
+  uint8_t blocks;              /* that a multiprocessor runs at once */
   bool batched;                /* of batched GEMMs alone, but in fp16 (FP16_STEP_SHARE) */
 } hr_family_tile;
 

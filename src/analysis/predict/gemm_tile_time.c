@@ -153,9 +153,8 @@ static double together_ns(const hr_gemm_kernel_cost *cost, const block_terms *t,
 static double waves_ns(const hr_gemm_kernel_cost *cost, const block_terms *t, double loads_ns, double steps,
                        const hr_tiling *tiling)
 {
-  int64_t rest = tiling->waves % tiling->blocks;
-  double full = (double)(tiling->waves / tiling->blocks);
-  return full * together_ns(cost, t, loads_ns, steps, (double)tiling->blocks) +
+  const int64_t full = tiling->waves / tiling->blocks, rest = tiling->waves % tiling->blocks;
+  return (double)full * together_ns(cost, t, loads_ns, steps, (double)tiling->blocks) +
          (rest > 0 ? together_ns(cost, t, loads_ns, steps, (double)rest) : 0);
 }
 
@@ -178,8 +177,9 @@ static double aligned_slot_ns(const hr_tiling_problem *problem, const block_term
 static double steps_of(const hr_tiling_problem *problem, int64_t splits)
 {
   int64_t depth = problem->depth_step, k = hr_ceil_div(problem->gemm->k, splits);
+  const int64_t whole = k / depth;
   double rest = (double)(k % depth) / (double)depth;
-  return (double)(k / depth) + (rest > 0 ? PARTIAL_STEP + (1 - PARTIAL_STEP) * rest : 0);
+  return (double)whole + (rest > 0 ? PARTIAL_STEP + (1 - PARTIAL_STEP) * rest : 0);
 }
 
 static void set_family_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
@@ -230,9 +230,10 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tili
 void hr_set_family_terms(hr_tiling_problem *problem)
 {
   const hr_gemm_kernel_cost *cost = problem->cost;
+  const int64_t steps = problem->gemm->k / problem->depth_step;
   const double share = cost->matrix_share > 0 ? cost->matrix_share : 1, bytes = (double)problem->result_bytes;
   problem->memory_min_ns = hr_tiling_memory_ns(problem, &(hr_tiling){.waves = 1});
   problem->element_ns = 2 * (double)problem->gemm->k * problem->slot_ns_per_flop / share +
                         (cost->store_bytes_per_ns > 0 ? bytes / cost->store_bytes_per_ns : 0);
-  problem->steps_ns = (double)(problem->gemm->k / problem->depth_step) * cost->step_ns;
+  problem->steps_ns = (double)steps * cost->step_ns;
 }

@@ -48,7 +48,7 @@ void hr_expert_loads_take(const hr_expert_loads *l, hr_expert_call *call)
 {
   if (l->experts > EXPERTS_MAX || l->experts % l->devices != 0 || l->tokens > INT32_MAX)
     return;
-  double loads[EXPERTS_MAX], rows = 0, experts = 0;
+  double loads[EXPERTS_MAX] = {0}, rows = 0, experts = 0;
   uint64_t state = 0;
   for (int i = 0; i < DRAWS; i++) {
     draw(l, loads, &state);

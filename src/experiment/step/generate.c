@@ -82,7 +82,7 @@ static hr_status generate_rank(hr_team_rank *rank, void *context, hr_error *erro
 {
   generation *g = context;
   hr_executor_input prompt = hr_executor_input_default();
-  hr_generated *own;
+  hr_generated *own = NULL;
   prompt.tokens = g->options->prompt_count;
   prompt.ids = g->options->prompt;
   HR_TRY(hr_generate(rank->executor, &prompt, g->options->count, &own, error));

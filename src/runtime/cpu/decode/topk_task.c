@@ -36,7 +36,7 @@ static void find_tokens(const hr_topk_run *run, const void *cache, size_t elemen
 {
   const hr_decode *d = run->problem;
   uint32_t size = (uint32_t)d->page_size, known = UINT32_MAX;
-  const char *page_start = NULL;
+  const char *page_start = cache;
   for (int i = 0; i < keys->count; i++) {
     uint32_t token = (uint32_t)(keys->first + (keys->places ? keys->places[i] : i)), page = token / size;
     if (page != known) {

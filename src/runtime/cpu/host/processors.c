@@ -119,7 +119,7 @@ static bool each_thread(const hr_processors *bind, hr_processors *found)
       continue;
     if (bind)
       all = set_affinity(thread, bind) && all;
-    else if (get_affinity(thread, &own)) /* or the thread has ended meanwhile */
+    else if (found && get_affinity(thread, &own)) /* or the thread has ended meanwhile */
       hr_processors_add_all(found, &own);
   }
   if (tasks)

@@ -104,7 +104,7 @@ static hr_status find(const hr_cuda *cuda, fp8_plan *p, lt_preference preference
   const hr_fp8_gemm *g = &p->gemm;
   const size_t workspace = WORKSPACE_BYTES;
   _Alignas(16) char held[DESCRIPTION_BYTES];
-  const lt_description description = (lt_description)(void *)held;
+  lt_description description = (lt_description)(void *)held;
   int found = 0;
   HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
                (preference, LT_PREFERENCE_WORKSPACE_BYTES, &workspace, sizeof workspace), error));
@@ -174,7 +174,7 @@ hr_status hr_cuda_multiply_fp8(hr_device *device, const hr_fp8_arguments *x, voi
   const fp8_plan *p = x->plan;
   const float one = 1, zero = 0;
   _Alignas(16) char held[DESCRIPTION_BYTES];
-  const lt_description description = (lt_description)(void *)held;
+  lt_description description = (lt_description)(void *)held;
   HR_TRY(describe(lt, &p->gemm, x->w_scales, x->x_scales, description, error));
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = HR_LT(lt, cublasLtMatmul,

@@ -273,7 +273,7 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   const float one = 1, zero = 0;
   const void *added = plan->problem.dtype == HR_FP8_E4M3 ? NULL : x->c;
   _Alignas(16) char held[DESCRIPTION_BYTES];
-  const lt_description own = (lt_description)(void *)held;
+  lt_description own = (lt_description)(void *)held;
   if (p->gemm.bias)
     HR_TRY(describe_run(p, x->bias, own, error));
   HR_TRY(hr_cuda_enter(p->cuda, error));
