@@ -101,6 +101,7 @@ size_t hr_figure_add_series(hr_figure *figure, const char *name, hr_figure_mark 
     return HR_FIGURE_NONE;
   hr_figure_series *series = &figure->series[figure->series_count],
                    *last = figure->series_count > 0 ? series - 1 : NULL;
+  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): grow() made room */
   *series = (hr_figure_series){.mark = mark,
                                .origin = origin,
                                .style = next_number(last ? &last->style : NULL, &figure->style_count),

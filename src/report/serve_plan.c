@@ -280,6 +280,7 @@ static void write_tried(char *to, const hr_serve_result *plan)
   if (plan->layout_count > 1)
     snprintf(to, PHRASE_SIZE, "on %" PRId64 " device%s", devices, hr_plural(devices));
   else
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a plan has a layout */
     snprintf(to, PHRASE_SIZE, "with t = %" PRId64, only->tensor_parallel);
   if (plan->layout_count == 1 && only->expert_parallel > 1)
     hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, only->expert_parallel);

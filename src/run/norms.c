@@ -91,6 +91,7 @@ static hr_run_view add_norm_of_ranks(hr_lowering *l, const hr_rowwise *norm, con
   hr_plan_free(p->launches[p->launch_count].plan);
   const hr_launch sums = p->launches[p->launch_count];
   p->launch_count--;
+  /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): hr_ends_sum_of_ranks() found one */
   const hr_run_view y = hr_new_view(l, residual.rows, residual.columns);
   if (l->status != HR_OK)
     return y;

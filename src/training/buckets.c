@@ -349,5 +349,5 @@ void hr_lower_gradient_sums(hr_lowering *l)
   if (l->status != HR_OK)
     return;
   add_sums(l, &blocks);
-  free(blocks.of);
+  free(blocks.of); /* NOLINT(clang-analyzer-unix.Malloc): list_blocks() frees it only when it fails */
 }

@@ -29,6 +29,7 @@ static hr_status predict_once(const hr_subject *subject, const hr_operator *op, 
   if (!operators)
     return hr_predict_step_operator(subject->hardware, subject->workload->phase, op, prediction, error);
   hr_known_operator *known = &operators[place_of(op)];
+  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*): padding costs at most a prediction */
   if (memcmp(&known->op, op, sizeof *op) != 0) {
     known->op.kernels = -1; /* no operator's, if the prediction fails */
     HR_TRY(hr_predict_step_operator(subject->hardware, subject->workload->phase, op, &known->prediction, error));

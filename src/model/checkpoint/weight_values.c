@@ -219,6 +219,7 @@ static hr_status take_block_scale(const hr_weight_part *part, const weight_scale
     before = from / scale->block_rows;
     for (int64_t j = column; j < columns; j += scale->block_columns) {
       const float other = scale_at(scale, from, j);
+      /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*): equal bits, a NaN's too */
       if (memcmp(&other, &first, sizeof first) != 0)
         return hr_fail(error, HR_ERROR_UNSUPPORTED,
                        "%.200s: expected one scale for rows %" PRId64 " to %" PRId64 ", as the configuration says, "

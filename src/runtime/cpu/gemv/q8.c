@@ -23,6 +23,7 @@
 static const hr_q8_functions *functions_of(const hr_device *device)
 {
   const hr_isa *isa = &hr_cpu_of(device)->isa;
+  /* NOLINTNEXTLINE(bugprone-branch-clone,misc-redundant-expression): the portable one stands for absent ones */
   return isa->avx512 ? &hr_q8_avx512 : isa->avx2 ? &hr_q8_avx2 : isa->neon ? &hr_q8_neon : &hr_q8_portable;
 }
 

@@ -103,6 +103,7 @@ static void work(void *context, int member)
   for (int64_t part = run->next++; part * run->each < run->count; part = run->next++) {
     if (run->apart) {
       job.sums = run->job.sums + part * floats;
+      /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): the workspace has sums */
       memset(job.sums, 0, (size_t)floats * sizeof(float));
     }
     p->work(&job, part * run->each, hr_min64((part + 1) * run->each, run->count), scratch);
@@ -127,7 +128,7 @@ static float clip_of(const rowwise_run *run, const float *parts, int64_t count)
 {
   float squares = 0;
   for (int64_t i = 0; i < count; i++)
-    squares += parts[i];
+    squares += parts[i]; /* NOLINT(clang-analyzer-core.NullDereference): the workspace has sums */
   const float clip = (float)run->job.adamw.max_norm / (sqrtf(squares) + CLIP_EPSILON);
   return clip > 1 ? 1 : clip;
 }

@@ -67,6 +67,7 @@ static bool allocate_list(hr_instruction_list *list)
   list->ordered = calloc(list->count, sizeof *list->ordered);
   list->positions = calloc(list->count, sizeof *list->positions);
   list->sources = calloc(list->count, sizeof *list->sources);
+  /* NOLINTNEXTLINE(clang-analyzer-unix.MallocSizeof): maps, as bytes */
   list->maps_to = calloc(list->count, HR_PART_MAPS_BYTES);
   return list->to && list->ordered && list->positions && list->sources && list->maps_to;
 }
