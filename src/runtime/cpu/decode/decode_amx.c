@@ -63,7 +63,7 @@ static bool sums_are_finite(const hr_split_sums *sums)
   simd_f32 bad = simd_set1(0);
   for (int64_t at = 0; at < sums->rows * sums->pitch; at += SIMD_LANES) {
     simd_f32 o = simd_load(sums->o + at);
-    bad = bad + (o - o); /* 0 of finite numbers, NaN of others */
+    bad = bad + (o - o); /* NOLINT(misc-redundant-expression): 0 of finite numbers, NaN of others */
   }
   return simd_bits(simd_is_nan(bad)) == 0;
 }

@@ -91,6 +91,7 @@ static void pack_values(const hr_split_step *step, const char *const *rows, pref
   int64_t panel = panel_bytes(step);
   char *to = (char *)step->scratch;
   for (int key = 0; key < (int)hr_round_up(step->keys, GROUP); key += 2, to += ROW_BYTES) {
+    /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): as many rows as keys */
     const char *even = key < step->keys ? rows[key] : NULL;
     const char *odd = key + 1 < step->keys ? rows[key + 1] : NULL;
     prefetch(ahead, 2);
