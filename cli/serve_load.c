@@ -96,8 +96,9 @@ int cli_simulate_load(const cli_run *run, const cli_serve_work *work, const hr_s
     status = hr_report_serve_load(output->stream, &output->options, &subject, result, &error);
   int code = cli_output_close(output, status, &error);
   if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
-    code = EXIT_USAGE;                    /* the trace was read before */
-  if (code == EXIT_FINE && !result->best) /* NOLINT(clang-analyzer-core.NullDereference): nothing failed */
+    code = EXIT_USAGE; /* the trace was read before */
+  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): nothing failed */
+  if (code == EXIT_FINE && !result->best)
     code = EXIT_FINDINGS;
   hr_load_result_free(result);
   return code;

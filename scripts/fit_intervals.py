@@ -12,7 +12,7 @@ arguments: data/results/published/attention.csv (whose prefill rows include cach
 gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv,
 h200/choices-seed-102*.csv, h200/choices-seed-203*.csv, h200/random-seed-15.csv and the misaligned
 GEMMs of h200/figures-*.csv, whose aligned ones are of few forms; of the H100 h100/calibration.csv and h100/choices-*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
-and a kind with fewer than 20 has no interval. GEMMs of fp32 and tf32 have intervals of their own, of all rows of published/gemms.csv
+and a kind with fewer than 20 has no interval. GEMMs of fp32 and tf32 have intervals of their own, of all rows of published/gemms.csv,
 h100/random-seed-21-*.csv (of fp32 those held out of the fit) and h200/random-seed-301-tf32.csv, in classes of 25; fewer than 20 misaligned ones take those
 of both together. Their coverage is cross-validated: each matrix B by the intervals of the others.
 Run it again after a change of what predictions are made of.

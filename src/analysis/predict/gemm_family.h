@@ -12,7 +12,7 @@ typedef struct hr_family_tile {
   int16_t m, n;
   int8_t cluster_m, cluster_n; /* tiles that share loads */
   uint8_t blocks;              /* that a multiprocessor runs at once */
-  bool batched;                /* of batched GEMMs alone, but in fp16 (FP16_STEP_SHARE) */
+  bool smallest;               /* of misaligned operands: of bf16 for batched GEMMs alone, of fp16 with faster steps */
 } hr_family_tile;
 
 /** A row of the table of families. All have the terms of hr_gemm_kernel_cost, which the device's file has by name. */

@@ -125,8 +125,7 @@ static hr_gemm padded_gemm(const hr_gemm *gemm)
   return padded;
 }
 
-/* Quantized weights have fewer bytes, and kernels of their own. */
-static bool has_quantized_weights(const hr_operator *op, const hr_gemm *gemm)
+bool hr_has_quantized_weights(const hr_operator *op, const hr_gemm *gemm)
 {
   int64_t bytes;
   return op->activations != HR_ACTIVATIONS_UNQUANTIZED ||
@@ -140,7 +139,7 @@ static bool may_pad(const hr_hardware *hardware, const hr_operator *op, const hr
   double intensity = m * n * k / (m * k + n * k + m * n);
   double balance = hr_predict_peak(hardware, gemm->dtype) / hardware->bandwidth_bytes_per_s;
   return op->framework == HR_FRAMEWORK_COMPILED && hardware->about.kind == HR_HARDWARE_GPU && format &&
-         op->kind != HR_KIND_GROUPED_GEMM && !has_quantized_weights(op, gemm) && intensity > MIN_INTENSITY * balance;
+         op->kind != HR_KIND_GROUPED_GEMM && !hr_has_quantized_weights(op, gemm) && intensity > MIN_INTENSITY * balance;
 }
 
 /* A copy reads an operand of rows × columns and writes the padded one. */

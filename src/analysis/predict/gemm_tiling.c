@@ -87,7 +87,7 @@ static void set_tile(const hr_gemm *gemm, const hr_family_tile *tile, hr_tiling 
   tiling->cluster_m = clusters ? tile->cluster_m : 1;
   tiling->cluster_n = clusters ? tile->cluster_n : 1;
   tiling->blocks = tile->blocks;
-  tiling->step_share = tile->batched && gemm->dtype == HR_FP16 ? FP16_STEP_SHARE : 1;
+  tiling->step_share = tile->smallest && gemm->dtype == HR_FP16 ? FP16_STEP_SHARE : 1;
   tiling->tiles = in_clusters(hr_ceil_div(gemm->m, tile->m), tiling->cluster_m) *
                   in_clusters(hr_ceil_div(gemm->n, tile->n), tiling->cluster_n) * gemm->batch;
 }
@@ -96,7 +96,7 @@ static bool has_kernel(const hr_tiling_problem *problem, const hr_family_tile *t
 {
   const hr_gemm *gemm = problem->gemm;
   const int64_t part = problem->family->granule - 1; /* of a power of two */
-  return (!tile->batched || gemm->batch > 1 || gemm->dtype == HR_FP16) &&
+  return (!tile->smallest || gemm->batch > 1 || gemm->dtype == HR_FP16) &&
          (!gemm->transpose_a || (tile->m & part) == 0) && (gemm->transpose_b || (tile->n & part) == 0);
 }
 

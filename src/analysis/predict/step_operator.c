@@ -56,12 +56,6 @@ static double launch_change(const hr_hardware *hardware, hr_phase phase, const h
   return op->fused ? -least : phase == HR_PHASE_DECODE ? WAIT_SHARE * hardware->launch_ns : 0;
 }
 
-static bool has_fp8_weights(const hr_operator *op)
-{
-  const hr_gemm *g = &op->gemm;
-  return op->kind == HR_KIND_GEMM && op->bytes < g->batch * g->n * g->k * (int64_t)hr_dtype_bytes(g->dtype);
-}
-
 /* What a multiprocessor waits for, and what it reads of x, before it multiplies. */
 static double wait_ns_of(const hr_operator *op)
 {
@@ -70,7 +64,7 @@ static double wait_ns_of(const hr_operator *op)
     return PERSISTENT_ATTENTION_WAIT_NS + PERSISTENT_SEQUENCE_NS * (double)(op->attention.batch - 1);
   const bool chooses = op->kind == HR_KIND_GROUPED_GEMM && op->id != HR_OP_EXPERT_DOWN;
   const double x_ns = 2.0 * (double)((g->m - 1) * g->k) / PERSISTENT_ROWS_BYTES_PER_S * 1e9;
-  const bool full = g->k % HR_LINEAR_SLOT_COLUMNS == 0 && !has_fp8_weights(op);
+  const bool full = g->k % HR_LINEAR_SLOT_COLUMNS == 0 && !hr_has_quantized_weights(op, &op->gemm);
   return (full ? PERSISTENT_WAIT_NS : PERSISTENT_PARTIAL_WAIT_NS) + x_ns + (chooses ? PERSISTENT_CHOICE_NS : 0);
 }
 
@@ -78,7 +72,8 @@ static double wait_ns_of(const hr_operator *op)
 static void predict_persistent(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction)
 {
   const double bytes = (double)op->bytes;
-  const double memory_ns = hr_transfer_ns(hardware, bytes, 0) / (has_fp8_weights(op) ? PERSISTENT_FP8_SHARE : 1);
+  const double memory_ns =
+      hr_transfer_ns(hardware, bytes, 0) / (hr_has_quantized_weights(op, &op->gemm) ? PERSISTENT_FP8_SHARE : 1);
   hr_prediction p = {.memory_ns = memory_ns,
                      .exposed_ns = op->kind == HR_KIND_GEMM ? memory_ns : 0,
                      .launch_ns = op->fused ? 0 : wait_ns_of(op),

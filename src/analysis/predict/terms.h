@@ -66,6 +66,9 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 hr_status hr_predict_gemm_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                    hr_error *error);
 
+/** Whether a GEMM's weights have fewer bytes than its elements: they have kernels of their own. */
+bool hr_has_quantized_weights(const hr_operator *op, const hr_gemm *gemm);
+
 /** What the matrix units multiply by: fp4 and fp8 are widened, with their weights, where a device has no units for
  *  them, as vLLM's Marlin kernels do; fp8 neither in training nor by this library, which would widen weights before. */
 hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_operator *op);
